@@ -1,0 +1,157 @@
+"""The tool's own cost, as ratios measured side by side in one run: ``make benchmark``.
+
+1. Marginal cost of one isolated run (fork, arm, seed, trivial step, record) against a fresh interpreter that imports
+   PyTorch, arms strict mode and does the same step.
+2. The whole default CPU audit against one run of the classic smoke script.
+3. ``repro-audit --help``, ``list`` and ``show`` against ``python -c "import torch"``.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from repro_audit.discovery import discover
+from repro_audit.interpreter import WarmInterpreter
+from repro_audit.records import Mode, RunTask
+from repro_audit.settings import resolve_cublas_workspace, worker_environment
+
+CLASSIC_SMOKE_SCRIPT = """
+import torch
+
+torch.use_deterministic_algorithms(True)
+
+def run():
+    torch.manual_seed(1234)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inputs, targets = torch.randn(64, 32), torch.randn(64, 1)
+    loss = torch.nn.functional.mse_loss(model(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach(), [parameter.detach().clone() for parameter in model.parameters()]
+
+first, second = run(), run()
+assert torch.equal(first[0], second[0])
+assert all(torch.equal(one, other) for one, other in zip(first[1], second[1]))
+"""
+
+FRESH_STEP = """
+import torch
+
+torch.use_deterministic_algorithms(True)
+torch.manual_seed(1234)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loss = model(torch.randn(4, 8)).square().mean()
+loss.backward()
+optimizer.step()
+"""
+
+TRIVIAL_WORKLOAD = '''"""The least that trains."""
+
+import torch
+
+
+class Workload:
+    def setup(self, device):
+        self.model = torch.nn.Linear(8, 1).to(device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def step(self):
+        loss = self.model(torch.randn(4, 8)).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def state(self):
+        return {"model": self.model}
+'''
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        isolated_run(scratch)
+        whole_audit(scratch)
+        cold_commands(scratch)
+
+
+def isolated_run(scratch: Path, rounds: int = 5) -> None:
+    path = scratch / "trivial.py"
+    path.write_text(TRIVIAL_WORKLOAD)
+    (source,) = discover([], [path])
+    task = RunTask(
+        run="strict-a",
+        source=source,
+        device="cpu",
+        mode=Mode.STRICT,
+        repeats=1,
+        steps=1,
+        seed=1234,
+        record_path=str(scratch / "record.json"),
+    )
+    interpreter = WarmInterpreter("a", worker_environment(os.environ, resolve_cublas_workspace(None, os.environ)))
+    try:
+        interpreter.perform(task, 60.0)  # starts it
+        fresh, forked = [], []
+        for _ in range(rounds):
+            fresh.append(_seconds(lambda: _python("-c", FRESH_STEP)))
+            forked += [_seconds(lambda: interpreter.perform(task, 60.0)) for _ in range(5)]
+    finally:
+        interpreter.close()
+    _report("one isolated run", statistics.median(forked), "a fresh interpreter", statistics.median(fresh), "1/40")
+
+
+def whole_audit(scratch: Path, rounds: int = 3) -> None:
+    smoke, audit = [], []
+    for _ in range(rounds):
+        smoke.append(_seconds(lambda: _python("-c", CLASSIC_SMOKE_SCRIPT)))
+        audit.append(
+            _seconds(lambda: _repro_audit("run", "--device", "cpu", "--quiet", "--output", str(scratch / "reports")))
+        )
+    _report("the default CPU audit", statistics.median(audit), "the smoke script", statistics.median(smoke), "5")
+
+
+def cold_commands(scratch: Path, rounds: int = 7) -> None:
+    archive = next((scratch / "reports").iterdir())
+    commands = {"--help": ["--help"], "list": ["list"], "show": ["show", str(archive)]}
+    _python("-c", "import torch")
+    imports = []
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        imports.append(_seconds(lambda: _python("-c", "import torch")))
+        for name, arguments in commands.items():
+            times[name].append(_seconds(lambda arguments=arguments: _repro_audit(*arguments)))
+    for name, seconds in times.items():
+        _report(f"repro-audit {name}", statistics.median(seconds), "import torch", statistics.median(imports), "1/8")
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def _python(*arguments: str) -> None:
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def _repro_audit(*arguments: str) -> None:
+    _python("-m", "repro_audit", *arguments)
+
+
+def _report(what: str, seconds: float, peer: str, peer_seconds: float, limit: str) -> None:
+    ratio = seconds / peer_seconds
+    shown = f"{ratio:.2f}" if ratio >= 1 else f"1/{1 / ratio:.1f}"
+    print(f"{what}: {seconds:.3f} s; {peer}: {peer_seconds:.3f} s; ratio {shown} (at most {limit})", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,286 @@
+"""One audit: plan, launch, compare, judge. Prints nothing, starts nothing itself, imports no PyTorch."""
+
+import platform
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from repro_audit import __version__
+from repro_audit.archive import Archive
+from repro_audit.canary import CANARIES, assess
+from repro_audit.compare import compare_runs
+from repro_audit.confirm import Confirmation, confirm
+from repro_audit.launch import Launched, Launcher
+from repro_audit.plan import PlannedRun, devices_of, plan_case
+from repro_audit.records import (
+    SCHEMA_VERSION,
+    AuditReport,
+    CanaryResult,
+    Case,
+    CaseResult,
+    Completed,
+    Environment,
+    EnvironmentTask,
+    Mode,
+    Role,
+    RunTiming,
+    Settings,
+    States,
+    Verdict,
+    Volatile,
+    WorkloadSource,
+)
+from repro_audit.report.progress import Progress
+from repro_audit.system import parent_environment
+from repro_audit.verdict import judge, summarize, summarize_inventory
+
+INVENTORY_ONLY = "inventory only: a warn_only run proves nothing about repeatability"
+
+
+@dataclass(kw_only=True)
+class _Auditor:
+    """What every case of one audit needs, and the timings that it leaves."""
+
+    settings: Settings
+    launcher: Launcher
+    archive: Archive
+    progress: Progress
+    scratch: Path
+    modes: tuple[Mode, ...]
+    timings: list[RunTiming] = field(default_factory=list)
+
+    def make(self, case: Case, planned: Sequence[PlannedRun]) -> list[Launched]:
+        """Makes the runs one after the other, with all cores free for each: a busy machine hides races."""
+        return [self._make_one(case, run) for run in planned]
+
+    @contextmanager
+    def case_folder(self) -> Iterator[Path]:
+        """A folder for the records of a case, gone with it: a long audit must not fill the disk."""
+        with tempfile.TemporaryDirectory(dir=self.scratch, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+
+    def _make_one(self, case: Case, planned: PlannedRun) -> Launched:
+        self.progress.run_started(case, planned.task.run)
+        launched = self.launcher.run(planned)
+        ended = launched.ended
+        self.timings.append(
+            RunTiming(
+                case=f"{case.workload}/{case.device}",
+                run=planned.task.run,
+                pid=ended.pid,
+                duration_ms=ended.duration_ms,
+                stdout_bytes=ended.stdout_bytes,
+                stderr_bytes=ended.stderr_bytes,
+            )
+        )
+        try:
+            self.archive.keep_log(case, planned.task.run, "stdout", ended.stdout)
+            self.archive.keep_log(case, planned.task.run, "stderr", ended.stderr)
+        except OSError as error:
+            note = f"what the run printed could not be kept: {error.strerror or error}"
+            noted = msgspec.structs.replace(launched.run, notes=(*launched.run.notes, note))
+            launched = Launched(run=noted, states=launched.states, roles=launched.roles, ended=ended)
+        self.progress.run_finished(case, planned.task.run, launched.run.outcome)
+        return launched
+
+
+def audit(
+    settings: Settings,
+    sources: Sequence[WorkloadSource],
+    canary_sources: Mapping[str, WorkloadSource],
+    launcher: Launcher,
+    archive: Archive,
+    progress: Progress,
+    modes: tuple[Mode, ...] = tuple(Mode),
+) -> AuditReport:
+    """Audits every workload on every device.
+
+    Args:
+        canary_sources: Sources of the canaries by name; without strict runs none is needed.
+        modes: With warn_only alone this is an inventory: no comparison, no canary, no verdict but SKIP.
+
+    Raises:
+        LaunchError: No interpreter could be started.
+        KeyboardInterrupt: Interrupted before anything was gathered; later, the report says so.
+    """
+    started = datetime.now(UTC)
+    canaries = CANARIES if Mode.STRICT in modes else ()
+    with tempfile.TemporaryDirectory(prefix="repro-audit-", ignore_cleanup_errors=True) as folder:
+        auditor = _Auditor(
+            settings=settings,
+            launcher=launcher,
+            archive=archive,
+            progress=progress,
+            scratch=Path(folder),
+            modes=modes,
+        )
+        environment = _environment(launcher, sources, Path(folder))
+        present = {device.name for device in environment.devices}
+        wanted = devices_of(settings, sorted(present))
+        cases = [(Case(workload=source.name, device=device), source) for source in sources for device in wanted]
+        progress.started(len(cases) + len(canaries))
+        results: list[CaseResult] = []
+        caught: list[CanaryResult] = []
+        complete = True
+        try:
+            for canary in canaries:
+                case = Case(workload=canary.name, device="cpu")
+                source = canary_sources[canary.name]
+                with auditor.case_folder() as scratch:
+                    planned = canary.prepare(plan_case(case, source, settings, scratch, modes), settings)
+                    result = _judged(auditor, case, None, auditor.make(case, planned))
+                caught.append(assess(canary, result, settings))
+                progress.case_finished(None)
+            for case, source in cases:
+                results.append(_audit_case(auditor, case, source, environment, present))
+                progress.case_finished(results[-1])
+        except KeyboardInterrupt:
+            complete = False
+            results += [
+                _unaudited(case, Verdict.SKIP, "interrupted before it was audited") for case, _ in cases[len(results) :]
+            ]
+        finally:
+            progress.finished()
+    finished = datetime.now(UTC)
+    return AuditReport(
+        schema_version=SCHEMA_VERSION,
+        tool={"name": "repro-audit", "version": __version__},
+        settings=settings,
+        environment=environment,
+        workloads=tuple(sources),
+        cases=tuple(results),
+        canaries=tuple(caught),
+        summary=(
+            summarize(results, caught, complete=complete, canaries_expected=len(canaries))
+            if canaries
+            else summarize_inventory(results, complete=complete)
+        ),
+        volatile=Volatile(
+            audit=archive.folder.name,
+            started=started.isoformat(timespec="milliseconds"),
+            finished=finished.isoformat(timespec="milliseconds"),
+            duration_ms=round((finished - started).total_seconds() * 1000),
+            host=platform.node(),
+            runs=tuple(auditor.timings),
+        ),
+    )
+
+
+def _environment(launcher: Launcher, sources: Sequence[WorkloadSource], scratch: Path) -> Environment:
+    worker = launcher.environment(EnvironmentTask(record_path=str(scratch / "environment.json")))
+    return parent_environment(worker, sources)
+
+
+def _unaudited(case: Case, verdict: Verdict, reason: str) -> CaseResult:
+    return CaseResult(
+        case=case,
+        verdict=verdict,
+        reason=reason,
+        declared_refusal=None,
+        state_carried_over=False,
+        runs=(),
+        confirmations=(),
+        comparisons=(),
+        states={},
+        roles={},
+    )
+
+
+def _audit_case(
+    auditor: _Auditor, case: Case, source: WorkloadSource, environment: Environment, present: set[str]
+) -> CaseResult:
+    settings = auditor.settings
+    if case.device not in present:
+        reason = absence(case.device, environment)
+        if case.device in settings.required_devices:
+            return _unaudited(case, Verdict.ERROR, f"required device is absent: {reason}")
+        return _unaudited(case, Verdict.SKIP, reason)
+    declared = source.refused.get(case.device.partition(":")[0])
+    with auditor.case_folder() as scratch:
+        launched = auditor.make(case, plan_case(case, source, settings, scratch, auditor.modes))
+        if Mode.STRICT not in auditor.modes:
+            return _inventoried(case, declared, launched)
+        return _judged(auditor, case, declared, launched, source, scratch)
+
+
+def is_inventory(report: AuditReport) -> bool:
+    """Whether a report holds warn_only runs and no others."""
+    modes = {run.mode for result in report.cases for run in result.runs}
+    return modes == {Mode.WARN_ONLY}
+
+
+def absence(device: str, environment: Environment) -> str:
+    """Why a device is not there."""
+    kind = device.partition(":")[0]
+    if kind in environment.absent_devices:
+        return f"no {kind} device: {environment.absent_devices[kind]}"
+    there = ", ".join(found.name for found in environment.devices)
+    return f"no device {device}; there are {there}"
+
+
+def _inventoried(case: Case, declared: str | None, launched: Sequence[Launched]) -> CaseResult:
+    completed = all(isinstance(made.run.outcome, Completed) for made in launched)
+    states, roles = _tables(launched)
+    return CaseResult(
+        case=case,
+        verdict=Verdict.SKIP if completed else Verdict.ERROR,
+        reason=INVENTORY_ONLY if completed else "the warn_only run did not complete",
+        declared_refusal=declared,
+        state_carried_over=False,
+        runs=tuple(made.run for made in launched),
+        confirmations=(),
+        comparisons=(),
+        states=states,
+        roles=roles,
+    )
+
+
+def _judged(
+    auditor: _Auditor,
+    case: Case,
+    declared: str | None,
+    launched: Sequence[Launched],
+    source: WorkloadSource | None = None,
+    scratch: Path | None = None,
+) -> CaseResult:
+    """Compares and judges the runs of a case; with a source, a divergence is confirmed and measured."""
+    states, roles = _tables(launched)
+    runs = tuple(made.run for made in launched)
+    comparisons = compare_runs(runs, states, roles)
+    confirmation = Confirmation(comparisons=comparisons, launched=(), state_carried_over=False)
+    if source is not None and scratch is not None and any(comparison.divergence for comparison in comparisons):
+        confirmation = confirm(
+            case, source, auditor.settings, scratch, runs, comparisons, auditor.make, auditor.launcher
+        )
+        states, roles = _tables((*launched, *confirmation.launched))
+    verdict, reason = judge(
+        runs,
+        confirmation.comparisons,
+        fresh_processes=auditor.settings.repeats,
+        state_carried_over=confirmation.state_carried_over,
+    )
+    return CaseResult(
+        case=case,
+        verdict=verdict,
+        reason=reason,
+        declared_refusal=declared,
+        state_carried_over=confirmation.state_carried_over,
+        runs=runs,
+        confirmations=tuple(made.run for made in confirmation.launched),
+        comparisons=confirmation.comparisons,
+        states=states,
+        roles=roles,
+    )
+
+
+def _tables(launched: Sequence[Launched]) -> tuple[States, dict[str, Role]]:
+    """The states of several runs in one table, and the roles of their leaves."""
+    return (
+        {digest: leaves for made in launched for digest, leaves in made.states.items()},
+        {leaf: role for made in launched for leaf, role in made.roles.items()},
+    )

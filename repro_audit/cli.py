@@ -1,0 +1,256 @@
+"""The command line: parses, calls a command, turns what went wrong into a message and an exit code."""
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from repro_audit import __version__
+from repro_audit.errors import ReproAuditError, UsageError
+from repro_audit.settings import CUBLAS_CHOICES, parse_device
+from repro_audit.verdict import ExitCode
+
+EXIT_CODES = """\
+exit codes:
+  0    everything selected was verified
+  1    a finding: FAIL, or REFUSED where the workload does not declare it
+  2    the command line, a setting or a file is not valid
+  3    incomplete: an ERROR, or a canary was not caught
+  5    nothing was audited
+  130  interrupted; the evidence gathered so far is on disk and says so
+"""
+
+SEED_LIMIT = 2**32
+"""NumPy's global generator takes no larger seed (https://numpy.org/doc/stable/reference/random/legacy.html)."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns the exit code; never lets a traceback through."""
+    # A `kill` or a closed terminal is to leave what was gathered, as Ctrl-C does.
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.default_int_handler)
+    try:
+        parsed = build_parser().parse_args(arguments)
+        command: Callable[[argparse.Namespace], int] = parsed.command
+        code = command(parsed)
+        sys.stdout.flush()
+        return code
+    except ReproAuditError as error:
+        print(f"repro-audit: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("repro-audit: interrupted before anything was gathered", file=sys.stderr)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.VERIFIED
+    except Exception as error:  # noqa: BLE001 - a traceback on a user's screen is a bug
+        with tempfile.NamedTemporaryFile("w", prefix="repro-audit-", suffix=".txt", delete=False) as report:
+            traceback.print_exc(file=report)
+        print(
+            f"repro-audit: internal error, {type(error).__name__}: {error}\n"
+            f"This is a fault of repro-audit, not of what it audits; please report it with {report.name}",
+            file=sys.stderr,
+        )
+        return ExitCode.INCOMPLETE
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="repro-audit",
+        description="Reproducibility audit for PyTorch: runs workloads twice in strict deterministic mode, "
+        "compares every bit, keeps the evidence.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"repro-audit {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    run = _command(commands, "run", "audit workloads and write evidence", "repro-audit run mlp 'scatter*' --device cpu")
+    _add_selection(run)
+    _add_running(run)
+    run.add_argument(
+        "--repeats",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="fresh processes to compare with the reference run: rare divergences need many (default: 1)",
+    )
+    run.add_argument(
+        "--require-device",
+        type=_device,
+        action="append",
+        default=[],
+        metavar="DEVICE",
+        help="as --device, but its absence is an ERROR instead of a SKIP (repeatable)",
+    )
+    run.add_argument(
+        "--output", type=Path, default=Path("reports"), metavar="DIR", help="where archives go (default: reports)"
+    )
+    run.set_defaults(command=_run)
+
+    inventory = _command(
+        commands,
+        "inventory",
+        "list every op that strict mode would refuse, in a warn_only dry run",
+        "repro-audit inventory --workloads my_model.py --device cuda",
+    )
+    _add_selection(inventory)
+    _add_running(inventory)
+    inventory.add_argument("--output", type=Path, metavar="DIR", help="also keep it as YAML in an archive folder there")
+    inventory.set_defaults(command=_inventory, require_device=[], repeats=1)
+
+    listing = _command(commands, "list", "list the workloads", "repro-audit list 'scatter*'")
+    _add_selection(listing)
+    listing.set_defaults(command=_list)
+
+    show = _command(commands, "show", "redraw the table of an archived audit", "repro-audit show reports/<archive>")
+    show.add_argument("path", type=Path, metavar="PATH", help="an archive folder or an evidence file")
+    _add_format(show)
+    show.set_defaults(command=_show)
+
+    environment = _command(
+        commands, "env", "print what the runs would run on", "repro-audit env --format yaml > environment.yaml"
+    )
+    _add_cublas_workspace(environment)
+    _add_format(environment)
+    environment.set_defaults(command=_environment)
+    return parser
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str, example: str
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "selection",
+        nargs="*",
+        metavar="NAME",
+        help="names, families or globs of workloads, or module:Class; all where none is given",
+    )
+    parser.add_argument(
+        "--workloads",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a file or a folder with workloads of your own (repeatable); without NAME only these are taken",
+    )
+
+
+def _add_running(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device",
+        type=_device,
+        action="append",
+        default=[],
+        metavar="DEVICE",
+        help="cpu, cuda or cuda:N (repeatable; default: cpu, and cuda where there is one)",
+    )
+    parser.add_argument("--steps", type=_positive, default=3, metavar="N", help="steps per repeat (default: 3)")
+    parser.add_argument("--seed", type=_seed, default=1234, metavar="N", help="seed of every repeat (default: 1234)")
+    parser.add_argument(
+        "--timeout", type=_seconds, default=300.0, metavar="SECONDS", help="limit for one run (default: 300)"
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=("fork", "exec"),
+        default="fork" if hasattr(os, "fork") else "exec",
+        help="fork runs from two warm interpreters, or start an interpreter per run (default: %(default)s)",
+    )
+    _add_cublas_workspace(parser)
+    _add_format(parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress, and one line instead of the table")
+
+
+def _add_cublas_workspace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cublas-workspace",
+        choices=CUBLAS_CHOICES,
+        help="CUBLAS_WORKSPACE_CONFIG of the runs; inherit takes the environment as it stands "
+        "(default: the environment's own valid value, else :4096:8)",
+    )
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", choices=("table", "json", "yaml"), default="table", help="what goes to stdout (default: table)"
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) >= SEED_LIMIT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {SEED_LIMIT - 1}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.001 <= seconds <= 10_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0.001 to 10000000")
+    return seconds
+
+
+def _device(text: str) -> str:
+    try:
+        return parse_device(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+# The commands are imported when called: each needs other modules, and `--help` none of them.
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands import run
+
+    return run(arguments)
+
+
+def _inventory(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands import inventory
+
+    return inventory(arguments)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands import list_workloads
+
+    return list_workloads(arguments)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands import show
+
+    return show(arguments)
+
+
+def _environment(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands import environment
+
+    return environment(arguments)

@@ -1,0 +1,197 @@
+"""What each command does, once the command line is understood."""
+
+import os
+import signal
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from repro_audit.archive import Archive
+from repro_audit.audit import audit, is_inventory
+from repro_audit.discovery import canary_folder, discover, discover_folder
+from repro_audit.errors import EvidenceError
+from repro_audit.interpreter import ColdInterpreter, Interpreter, WarmInterpreter
+from repro_audit.launch import ProcessLauncher
+from repro_audit.plan import Zygote
+from repro_audit.records import (
+    AuditReport,
+    CublasWorkspace,
+    Environment,
+    EnvironmentTask,
+    Isolation,
+    Mode,
+    Settings,
+)
+from repro_audit.report import evidence
+from repro_audit.report.plain import printable
+from repro_audit.report.progress import make_progress
+from repro_audit.settings import resolve_cublas_workspace, worker_environment
+from repro_audit.system import parent_environment
+from repro_audit.verdict import ExitCode
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ENVIRONMENT_TIMEOUT_SECONDS = 300.0
+
+
+def run(arguments: Namespace) -> int:
+    """Audits, writes evidence, prints the report."""
+    report, archive = _audit(arguments, arguments.output, tuple(Mode))
+    with _uninterrupted():
+        path = _write_evidence(report, archive)
+        _print_report(report, arguments)
+        _say(f"evidence: {path}", arguments)
+    return report.summary.exit_code
+
+
+def inventory(arguments: Namespace) -> int:
+    """Makes the warn_only runs alone and prints their alerts."""
+    with tempfile.TemporaryDirectory(prefix="repro-audit-inventory-") as scratch:
+        report, archive = _audit(arguments, arguments.output or Path(scratch), (Mode.WARN_ONLY,))
+        with _uninterrupted():
+            path = _write_evidence(report, archive) if arguments.output else None
+            _print_report(report, arguments)
+            if path:
+                _say(f"archived: {path}", arguments)
+    return report.summary.exit_code
+
+
+def _audit(arguments: Namespace, output: Path, modes: tuple[Mode, ...]) -> tuple[AuditReport, Archive]:
+    cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
+    sources = discover(arguments.selection, arguments.workloads)
+    canaries = {source.name: source for source in discover_folder(canary_folder(), bundled=True)}
+    settings = Settings(
+        selection=tuple(arguments.selection),
+        workload_paths=tuple(str(path) for path in arguments.workloads),
+        devices=tuple(dict.fromkeys(arguments.device)),
+        required_devices=tuple(dict.fromkeys(arguments.require_device)),
+        steps=arguments.steps,
+        repeats=arguments.repeats,
+        seed=arguments.seed,
+        timeout_ms=round(arguments.timeout * 1000),
+        isolation=Isolation(arguments.isolation),
+        cublas_workspace=cublas_workspace,
+    )
+    archive = Archive.create(output, datetime.now(UTC))
+    try:
+        with _interpreters(settings.isolation, cublas_workspace) as interpreters:
+            launcher = ProcessLauncher(interpreters, arguments.timeout)
+            progress = make_progress(quiet=arguments.quiet)
+            report = audit(settings, sources, canaries, launcher, archive, progress, modes)
+    except BaseException:
+        with suppress(OSError):
+            archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
+        raise
+    return report, archive
+
+
+@contextmanager
+def _interpreters(isolation: Isolation, cublas_workspace: CublasWorkspace) -> Iterator[dict[Zygote, Interpreter]]:
+    """Both interpreters, warming up side by side, and closed whatever happens."""
+    variables = worker_environment(os.environ, cublas_workspace)
+    interpreters: dict[Zygote, Interpreter] = {
+        zygote: WarmInterpreter(zygote.value, variables) if isolation is Isolation.FORK else ColdInterpreter(variables)
+        for zygote in Zygote
+    }
+    try:
+        for interpreter in interpreters.values():
+            interpreter.start()
+        yield interpreters
+    finally:
+        for interpreter in interpreters.values():
+            interpreter.close()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Keeps a second Ctrl-C from costing the evidence that the first one left."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write_evidence(report: AuditReport, archive: Archive) -> Path:
+    """Writes the evidence where it belongs, or, if the disk is full by now, anywhere rather than nowhere."""
+    try:
+        return evidence.save(report, archive.folder)
+    except EvidenceError as error:
+        refuge = Path(tempfile.mkdtemp(prefix="repro-audit-evidence-"))
+        saved = evidence.save(report, refuge)
+        print(f"repro-audit: {error}\nThe evidence was written to {saved} instead.", file=sys.stderr)
+        return saved
+
+
+def list_workloads(arguments: Namespace) -> int:
+    """Prints the workloads with their summaries."""
+    from repro_audit.report.listing import print_listing
+
+    print_listing(discover(arguments.selection, arguments.workloads), _console())
+    return ExitCode.VERIFIED
+
+
+def show(arguments: Namespace) -> int:
+    """Redraws the report of an archived audit."""
+    _print_report(evidence.load(arguments.path), arguments)
+    return ExitCode.VERIFIED
+
+
+def environment(arguments: Namespace) -> int:
+    """Prints what the runs would run on."""
+    from repro_audit.report.environment_block import print_environment
+
+    cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
+    with tempfile.TemporaryDirectory(prefix="repro-audit-environment-") as scratch:
+        interpreter = ColdInterpreter(worker_environment(os.environ, cublas_workspace))
+        launcher = ProcessLauncher({Zygote.A: interpreter}, ENVIRONMENT_TIMEOUT_SECONDS)
+        worker = launcher.environment(EnvironmentTask(record_path=str(Path(scratch) / "environment.json")))
+    seen = parent_environment(worker, ())
+    if arguments.format == "table":
+        print_environment(seen, _console())
+    else:
+        _print_data(seen, arguments.format)
+    return ExitCode.VERIFIED
+
+
+def _print_report(report: AuditReport, arguments: Namespace) -> None:
+    if arguments.format != "table":
+        _print_data(report, arguments.format)
+    elif getattr(arguments, "quiet", False):
+        print(printable(report.summary.statement))
+    elif report.canaries or not is_inventory(report):
+        from repro_audit.report.table import print_report
+
+        print_report(report, _console())
+    else:
+        from repro_audit.report.inventory import print_inventory
+
+        print_inventory(report, _console())
+
+
+def _print_data(record: AuditReport | Environment, form: str) -> None:
+    """Prints a record for programs."""
+    if form == "yaml":
+        print(evidence.to_yaml(record), end="")
+    else:
+        print(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
+
+
+def _say(words: str, arguments: Namespace) -> None:
+    """Says where things lie, on stdout unless that is for programs."""
+    print(words, file=sys.stdout if arguments.format == "table" else sys.stderr)
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console(highlight=False)

@@ -1,0 +1,299 @@
+"""Interpreters that perform tasks in processes of their own: warm ones that fork, and cold ones started per task.
+
+A warm interpreter (zygote) speaks over a socket: the parent sends one line of JSON, the task, together with three
+descriptors: where the task's stdout and stderr go, and a socket for this task alone. On that socket the zygote
+answers ``started PID``, then ``exited CODE`` or ``killed SIGNAL``; the parent may send ``abort`` or ``kill``.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+import msgspec
+
+from repro_audit.errors import LaunchError
+from repro_audit.pump import Pump
+from repro_audit.records import Task
+
+START_TIMEOUT_SECONDS = 300.0
+"""Importing PyTorch from a cold network disk takes minutes."""
+
+ABORT_PATIENCE_SECONDS = 2.0
+"""How long a hanging process has to print where it hangs before it is killed."""
+
+# `-P` keeps the current directory off the worker's path, where a user's `random.py` or `torch.py` would be imported;
+# the package's own folder is appended for a checkout that is not installed.
+_BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from repro_audit.worker.__main__ import main; main()"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How the process of a task ended."""
+
+    pid: int | None
+    exit_code: int | None
+    """None where a signal ended it, or where the interpreter was lost."""
+    signal: int | None
+    timed_out: bool
+    lost: str
+    """Why the interpreter was lost with the task; empty where it was not."""
+    duration_ms: int
+    stdout: bytes
+    """Bounded, see `pump`."""
+    stderr: bytes
+    stdout_bytes: int
+    """As written, unbounded."""
+    stderr_bytes: int
+
+
+class Interpreter(Protocol):
+    """Performs tasks, each in a process of its own."""
+
+    def start(self) -> None:
+        """Begins to warm up without waiting for it."""
+
+    def perform(self, task: Task, timeout_seconds: float) -> Ended:
+        """Performs a task; whatever the task's process does is a result.
+
+        Raises:
+            LaunchError: No interpreter can be started at all.
+        """
+
+    def close(self) -> None:
+        """Kills what still runs."""
+
+
+def _command(*arguments: str) -> list[str]:
+    package_folder = str(Path(__file__).resolve().parent.parent)
+    return [sys.executable, "-P", "-c", _BOOT, package_folder, *arguments]
+
+
+def _elapsed_ms(start: float) -> int:
+    return round((time.monotonic() - start) * 1000)
+
+
+class WarmInterpreter:
+    """A zygote: imports PyTorch once, then forks a child per task, in about a hundredth of the time."""
+
+    def __init__(self, name: str, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self._environment = dict(environment)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._complaints: IO[bytes] | None = None
+        self._ready = False
+
+    def start(self) -> None:
+        """Starts the zygote where none is running."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.close()
+        ours, theirs = socket.socketpair()
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the zygote
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    _command("zygote", str(theirs.fileno())),
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._complaints,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,  # a Ctrl-C in the terminal is the parent's to handle
+                )
+            except OSError as error:
+                ours.close()
+                raise LaunchError(f"cannot start {sys.executable}: {error}") from error
+        self._control = ours
+        self._ready = False
+
+    def _await_ready(self) -> socket.socket:
+        self.start()
+        assert self._control is not None
+        if not self._ready:
+            self._control.settimeout(START_TIMEOUT_SECONDS)
+            try:
+                greeting = self._control.recv(64)
+            except (TimeoutError, OSError) as error:
+                greeting = str(error).encode()
+            if greeting != b"ready\n":
+                complaint = self._last_words()
+                self.close()
+                raise LaunchError(
+                    f"worker interpreter {self.name} ({sys.executable}) did not come up: "
+                    f"{complaint or 'it said nothing'}\nCheck that `python -c 'import torch'` works there."
+                )
+            self._control.settimeout(None)
+            self._ready = True
+        return self._control
+
+    def _last_words(self) -> str:
+        if self._complaints is None:
+            return ""
+        self._complaints.seek(0)
+        return self._complaints.read()[-4000:].decode(errors="backslashreplace").strip()
+
+    def perform(self, task: Task, timeout_seconds: float) -> Ended:
+        """Forks a child for the task and waits for its end."""
+        control = self._await_ready()
+        out_read, out_write = os.pipe()
+        error_read, error_write = os.pipe()
+        stdout, stderr = Pump(out_read), Pump(error_read)
+        ours, theirs = socket.socketpair()
+        start = time.monotonic()
+        with ours:
+            try:
+                socket.send_fds(control, [msgspec.json.encode(task) + b"\n"], [out_write, error_write, theirs.fileno()])
+            except OSError:
+                pass  # the zygote is gone: its end of the task's socket closes with ours, and is seen below
+            finally:
+                for descriptor in (out_write, error_write):
+                    os.close(descriptor)
+                theirs.close()
+            pid, words, timed_out = _converse(ours, start + timeout_seconds)
+        exit_code: int | None = None
+        number: int | None = None
+        lost = ""
+        match words:
+            case ["exited", code]:
+                exit_code = int(code)
+            case ["killed", code]:
+                number = int(code)
+            case _:
+                lost = f"interpreter {self.name} died during the run; {self._last_words() or 'it said nothing'}"
+                self.close()
+        return Ended(
+            pid=pid,
+            exit_code=exit_code,
+            signal=number,
+            timed_out=timed_out,
+            lost=lost,
+            duration_ms=_elapsed_ms(start),
+            stdout=stdout.finish(),
+            stderr=stderr.finish(),
+            stdout_bytes=stdout.total,
+            stderr_bytes=stderr.total,
+        )
+
+    def close(self) -> None:
+        """Ends the zygote; it kills its children when the socket closes, and is killed itself if it lingers."""
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            try:
+                self._process.wait(timeout=ABORT_PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._complaints is not None:
+            self._complaints.close()
+        self._process = self._control = self._complaints = None
+        self._ready = False
+
+
+def _converse(task_socket: socket.socket, deadline: float) -> tuple[int | None, list[str], bool]:
+    """Waits for the end of a task.
+
+    Returns:
+        Its process id, the last words of the zygote about it (empty where the zygote is gone), and whether the
+        deadline had passed.
+    """
+    pid: int | None = None
+    pending = b""
+    orders = [b"abort\n", b"kill\n"]
+    timed_out = False
+    while True:
+        task_socket.settimeout(max(deadline - time.monotonic(), 0.001))
+        try:
+            received = task_socket.recv(256)
+        except TimeoutError:
+            timed_out = True
+            if not orders:
+                return pid, [], timed_out
+            with contextlib.suppress(OSError):
+                task_socket.sendall(orders.pop(0))
+            deadline = time.monotonic() + (ABORT_PATIENCE_SECONDS if orders else START_TIMEOUT_SECONDS)
+            continue
+        except OSError:
+            received = b""
+        if not received:
+            return pid, [], timed_out
+        pending += received
+        *lines, pending = pending.split(b"\n")
+        for line in lines:
+            words = line.decode().split()
+            if words[0] == "started":
+                pid = int(words[1])
+            else:
+                return pid, words, timed_out
+
+
+class ColdInterpreter:
+    """Starts a whole new interpreter for every task."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = dict(environment)
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Nothing to warm up."""
+
+    def perform(self, task: Task, timeout_seconds: float) -> Ended:
+        """Starts an interpreter for the task and waits for its end."""
+        start = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                _command("once", msgspec.json.encode(task).decode()),
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise LaunchError(f"cannot start {sys.executable}: {error}") from error
+        self._running = process
+        assert process.stdout is not None and process.stderr is not None
+        stdout, stderr = Pump(os.dup(process.stdout.fileno())), Pump(os.dup(process.stderr.fileno()))
+        process.stdout.close()
+        process.stderr.close()
+        timed_out = False
+        try:
+            process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            process.send_signal(signal.SIGABRT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(ABORT_PATIENCE_SECONDS)
+        self.close()
+        code = process.returncode
+        return Ended(
+            pid=process.pid,
+            exit_code=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            timed_out=timed_out,
+            lost="",
+            duration_ms=_elapsed_ms(start),
+            stdout=stdout.finish(),
+            stderr=stderr.finish(),
+            stdout_bytes=stdout.total,
+            stderr_bytes=stderr.total,
+        )
+
+    def close(self) -> None:
+        """Kills the running task with all of its process group."""
+        if self._running is None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._running.pid, signal.SIGKILL)
+        self._running.wait()
+        self._running = None

@@ -1,0 +1,106 @@
+"""Decides which runs a case gets, and in which interpreter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from repro_audit.compare import REFERENCE_RUN
+from repro_audit.records import Case, Comparison, Fetch, Mode, Pairing, RunTask, Settings, WorkloadSource
+
+CONFIRM_A = "confirm-a"
+CONFIRM_B = "confirm-b"
+"""The runs that follow a divergence, in an interpreter each."""
+
+
+class Zygote(StrEnum):
+    """The two independent interpreters; a run in A is compared with runs in B, never two of the same."""
+
+    A = "a"
+    B = "b"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """A run and the interpreter it is forked from."""
+
+    zygote: Zygote
+    task: RunTask
+
+
+def devices_of(settings: Settings, present: Sequence[str]) -> tuple[str, ...]:
+    """The devices to audit: those asked for, else the CPU and the first CUDA device where there is one.
+
+    Args:
+        present: Names of the devices that are there.
+    """
+    wanted = settings.devices or tuple(device for device in ("cpu", "cuda:0") if device in present)
+    return tuple(dict.fromkeys((*wanted, *settings.required_devices)))
+
+
+def plan_case(
+    case: Case, source: WorkloadSource, settings: Settings, scratch: Path, modes: tuple[Mode, ...] = tuple(Mode)
+) -> tuple[PlannedRun, ...]:
+    """The runs of a case: twice in one process of A, once in each of `settings.repeats` processes of B, and warn_only.
+
+    Args:
+        scratch: Folder for the records of the runs.
+        modes: Only runs of these modes are planned.
+    """
+
+    def planned(name: str, zygote: Zygote, mode: Mode, repeats: int) -> PlannedRun:
+        return PlannedRun(zygote=zygote, task=_task(name, case, source, settings, scratch, mode, repeats))
+
+    strict = (
+        planned(REFERENCE_RUN, Zygote.A, Mode.STRICT, 2),
+        *(planned(f"strict-b{n}", Zygote.B, Mode.STRICT, 1) for n in range(1, settings.repeats + 1)),
+    )
+    return tuple(run for run in (*strict, planned("warn_only", Zygote.A, Mode.WARN_ONLY, 1)) if run.task.mode in modes)
+
+
+def plan_confirmation(
+    case: Case, source: WorkloadSource, settings: Settings, scratch: Path, diverged: Sequence[Comparison]
+) -> tuple[PlannedRun, ...]:
+    """The runs that measure how far a divergence goes, and tell state carried over from nondeterminism.
+
+    One more process of A gives the reference values; one more of B repeats twice, as the first run of A did.
+
+    Args:
+        diverged: Comparisons that found a divergence, at most one per pairing.
+    """
+    fetches: dict[str, list[Fetch]] = {CONFIRM_A: [], CONFIRM_B: []}
+    for comparison in diverged:
+        divergence = comparison.divergence
+        if divergence is None or divergence.first is None or divergence.second is None:
+            continue  # a leaf that is absent on one side has no distance
+        for run, repeat in ((CONFIRM_A, 0), (CONFIRM_B, comparison.second.repeat)):
+            path = str(fetched_path(scratch, run, comparison.pairing))
+            fetches[run].append(Fetch(repeat=repeat, step=divergence.step, leaf=divergence.leaf, path=path))
+
+    def planned(name: str, zygote: Zygote, repeats: int) -> PlannedRun:
+        task = _task(name, case, source, settings, scratch, Mode.STRICT, repeats)
+        return PlannedRun(zygote=zygote, task=msgspec.structs.replace(task, fetches=tuple(fetches[name])))
+
+    return planned(CONFIRM_A, Zygote.A, 1), planned(CONFIRM_B, Zygote.B, 2)
+
+
+def fetched_path(scratch: Path, run: str, pairing: Pairing) -> Path:
+    """Where a confirming run stores the diverged value of a pairing."""
+    return scratch / f"{run}.{pairing.value}.pt"
+
+
+def _task(
+    name: str, case: Case, source: WorkloadSource, settings: Settings, scratch: Path, mode: Mode, repeats: int
+) -> RunTask:
+    return RunTask(
+        run=name,
+        source=source,
+        device=case.device,
+        mode=mode,
+        repeats=repeats,
+        steps=settings.steps,
+        seed=settings.seed,
+        record_path=str(scratch / f"{name}.json"),
+    )

@@ -1,0 +1,79 @@
+"""What evidence must hold beyond its types: that it speaks of one and the same thing throughout."""
+
+import re
+from collections.abc import Iterator
+
+from repro_audit.digests import state_digest
+from repro_audit.records import AuditReport, CaseResult, Comparison, Completed, Repeat, Run
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_BITS = re.compile(r"0x[0-9a-f]+")
+
+
+def contradictions(report: AuditReport) -> Iterator[str]:
+    """What the report says against itself, each as a clause that names the place; none where it is sound."""
+    for workload in report.workloads:
+        if not _DIGEST.fullmatch(workload.sha256):
+            yield f"the file digest of workload {workload.name} is no sha256 digest"
+    named = [
+        *((f"case {result.case.workload}/{result.case.device}", result) for result in report.cases),
+        *((f"canary {canary.name}", canary.result) for canary in report.canaries),
+    ]
+    seen: set[str] = set()
+    for place, result in named:
+        if place in seen:
+            yield f"{place} is there twice"
+        seen.add(place)
+        for words in _in_case(result):
+            yield f"{place}: {words}"
+
+
+def _in_case(result: CaseResult) -> Iterator[str]:
+    for key, leaves in result.states.items():
+        for leaf, digest in leaves.items():
+            if leaf not in result.roles:
+                yield f"leaf {leaf} has no role"
+            if not _DIGEST.fullmatch(digest):
+                yield f"leaf {leaf} has something that is no sha256 digest"
+        if state_digest(leaves) != key:
+            yield f"state {key} does not hold what its digest says"
+    runs = (*result.runs, *result.confirmations)
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        yield "two runs have the same name"
+    for run in runs:
+        if isinstance(run.outcome, Completed):
+            for number, repeat in enumerate(run.outcome.repeats):
+                for words in _in_repeat(repeat, result):
+                    yield f"run {run.name}, repeat {number}: {words}"
+    for comparison in result.comparisons:
+        yield from _in_comparison(comparison, {run.name: run for run in runs}, result)
+
+
+def _in_repeat(repeat: Repeat, result: CaseResult) -> Iterator[str]:
+    if [step.step for step in repeat.steps] != list(range(len(repeat.steps))):
+        yield "its steps are not numbered from 0"
+    for step in repeat.steps:
+        if step.state not in result.states:
+            yield f"the state after step {step.step} is missing"
+        if (step.loss is None) != (step.step == 0):
+            yield f"step {step.step} has {'no' if step.loss is None else 'a'} loss"
+        if step.loss is not None and not _BITS.fullmatch(step.loss.bits):
+            yield f"the bits of the loss of step {step.step} are no hex digits"
+
+
+def _in_comparison(comparison: Comparison, runs: dict[str, Run], result: CaseResult) -> Iterator[str]:
+    for side in (comparison.first, comparison.second):
+        run = runs.get(side.run)
+        if run is None:
+            yield f"a comparison names run {side.run}, which is not there"
+        elif not isinstance(run.outcome, Completed) or not 0 <= side.repeat < len(run.outcome.repeats):
+            yield f"a comparison names repeat {side.repeat} of run {side.run}, which is not there"
+    divergence = comparison.divergence
+    if divergence is None:
+        if not (comparison.loss_equal and comparison.state_equal):
+            yield "a comparison found a difference, but no divergence"
+        return
+    for digest in (divergence.first, divergence.second):
+        if digest is not None and not _DIGEST.fullmatch(digest):
+            yield f"the divergence at leaf {divergence.leaf} names something that is no sha256 digest"

@@ -1,0 +1,142 @@
+"""The evidence file: an `AuditReport` as YAML, written whole or not at all, and read with suspicion."""
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from repro_audit.errors import EvidenceError
+from repro_audit.records import SCHEMA_VERSION, AuditReport
+from repro_audit.report.consistency import contradictions
+from repro_audit.report.printable import clip
+from repro_audit.report.yaml_text import YamlTextError, read, write
+
+FILE_NAME = "evidence.yaml"
+MAXIMUM_BYTES = 64 * 2**20
+
+_UNDAMAGED = "Take an undamaged copy of the file that the audit wrote."
+
+
+def to_yaml(report: AuditReport) -> str:
+    """The evidence as text; keys stand in the order of the records' fields."""
+    version = report.tool.get("version", "")
+    comment = (
+        f"Evidence of a reproducibility audit of PyTorch, written by repro-audit {version}.\n"
+        "Redraw its table with: repro-audit show PATH"
+    )
+    return write(
+        msgspec.to_builtins(report), " ".join(clip(comment, 400).split(" ")) if "\n" not in comment else comment
+    )
+
+
+def from_yaml(text: str, name: str = "the evidence") -> AuditReport:
+    """The report that a text holds.
+
+    Args:
+        name: What to call the text in an error.
+
+    Raises:
+        EvidenceError: It is no evidence, of a schema to come, or contradicts itself.
+    """
+
+    def refused(words: str, advice: str = _UNDAMAGED) -> EvidenceError:
+        return EvidenceError(f"{clip(name, 1000)} cannot be read as evidence: {clip(words, 400)}. {advice}")
+
+    try:
+        content = read(text)
+    except YamlTextError as error:
+        raise refused(str(error)) from error
+    if not isinstance(content, dict):
+        raise refused("it holds no mapping", "Name the evidence.yaml of an audit.")
+    version = content.get("schema_version")
+    if version is None:
+        raise refused("schema_version is missing", "Name the evidence.yaml of an audit.")
+    if type(version) is not int or version < 1:
+        raise refused("schema_version is no positive number")
+    if version > SCHEMA_VERSION:
+        raise refused(
+            f"it has schema {version}, written by a newer repro_audit; this one reads up to {SCHEMA_VERSION}",
+            "Update with: pip install --upgrade repro-audit",
+        )
+    try:
+        report = msgspec.convert(content, AuditReport, strict=True)
+    except msgspec.ValidationError as error:
+        raise refused(str(error)) from error
+    for contradiction in contradictions(report):
+        raise refused(contradiction, "It was changed after it was written. " + _UNDAMAGED)
+    return report
+
+
+def load(path: Path) -> AuditReport:
+    """The report of an archive folder, or of the evidence file itself.
+
+    Raises:
+        EvidenceError: It is absent or unreadable, too large, or as for `from_yaml`.
+    """
+    path = path / FILE_NAME if path.is_dir() else path
+    name = clip(str(path), 1000)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise EvidenceError(f"{name} is no regular file. Name the archive folder of an audit.")
+        if status.st_size > MAXIMUM_BYTES:
+            raise EvidenceError(
+                f"{name} has {status.st_size} bytes, more than the {MAXIMUM_BYTES} that evidence may have. "
+                "Check that it is the evidence.yaml of an audit."
+            )
+        with path.open("rb") as file:
+            content = file.read(MAXIMUM_BYTES)
+    except FileNotFoundError as error:
+        raise EvidenceError(
+            f"{name} does not exist. Name the archive folder of an audit that was finished, or its {FILE_NAME}."
+        ) from error
+    except OSError as error:
+        raise EvidenceError(
+            f"{name} cannot be read: {error.strerror or error}. Check that it is a file you may read."
+        ) from error
+    try:
+        # An editor may have put a byte order mark in front.
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise EvidenceError(f"{name} is not UTF-8 at byte {error.start}. {_UNDAMAGED}") from error
+    return from_yaml(text, str(path))
+
+
+def save(report: AuditReport, folder: Path) -> Path:
+    """Writes ``evidence.yaml`` into a folder; a reader sees the whole file or none.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        EvidenceError: It cannot be written; nothing is left behind.
+    """
+    content = to_yaml(report).encode()
+    path = folder / FILE_NAME
+    partial = folder / f".{FILE_NAME}.{secrets.token_hex(4)}.partial"
+    try:
+        try:
+            with partial.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink()
+            raise
+    except OSError as error:
+        raise EvidenceError(
+            f"the evidence cannot be written into {clip(str(folder), 1000)}: {error.strerror or error}. "
+            "Make room there, or name a folder that can be written with --output."
+        ) from error
+    with suppress(OSError):  # the file is there; this only keeps its name through a power cut
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    return path

@@ -1,0 +1,167 @@
+"""The report on a terminal: table, canaries, findings, summary."""
+
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from repro_audit.known_alerts import cpu_column_note
+from repro_audit.records import AuditReport, CaseResult, Comparison, Mode, Pairing, Verdict
+from repro_audit.report.findings import Finding, Level, bound_statement, findings
+from repro_audit.report.plain import printable
+
+VERDICT_STYLES = {
+    Verdict.PASS: "bold green",
+    Verdict.FAIL: "bold red",
+    Verdict.REFUSED: "bold magenta",
+    Verdict.ERROR: "bold yellow",
+    Verdict.SKIP: "dim",
+}
+
+LEVEL_STYLES = {Level.FINDING: "bold red", Level.INCOMPLETE: "bold yellow", Level.NOTE: "bold"}
+
+NARROW_COLUMNS = 100
+"""Below this width the table keeps to what decides."""
+
+
+def text(content: object, style: str = "") -> Text:
+    """Text of unknown origin: no markup, nothing that a terminal would obey."""
+    return Text(printable(str(content)), style=style)
+
+
+def report_renderable(report: AuditReport, width: int) -> RenderableType:
+    """The whole report.
+
+    Args:
+        width: Columns that the console has.
+    """
+    parts: list[RenderableType] = [audit_table(report, narrow=width < NARROW_COLUMNS)]
+    parts += [Padding(part, (0, 1)) for part in _below(report)]
+    found = findings(report)
+    if found:
+        parts.append(Text(""))
+        parts += [_finding(finding) for finding in found]
+    parts.append(Text(""))
+    failed = report.summary.exit_code != 0
+    parts.append(text(report.summary.statement, "bold red" if failed else "bold green"))
+    return Group(*parts)
+
+
+def print_report(report: AuditReport, console: Console) -> None:
+    """Prints the whole report."""
+    console.print(report_renderable(report, console.width))
+
+
+def audit_table(report: AuditReport, *, narrow: bool = False) -> Table:
+    """One row per case."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("workload", overflow="fold")
+    table.add_column("device", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("loss\nequal", no_wrap=True)
+    table.add_column("state equal\nsame/fresh", no_wrap=True)
+    table.add_column("alerts", justify="right", no_wrap=True)
+    if not narrow:
+        table.add_column("worst difference", overflow="fold")
+        table.add_column("time", justify="right", no_wrap=True)
+    durations: dict[str, int] = {}
+    for timing in report.volatile.runs:
+        durations[timing.case] = durations.get(timing.case, 0) + timing.duration_ms
+    for result in report.cases:
+        milliseconds = durations.get(f"{result.case.workload}/{result.case.device}")
+        row = [
+            text(result.case.workload),
+            text(result.case.device),
+            _verdict(result),
+            text(_equal([comparison.loss_equal for comparison in result.comparisons])),
+            text(_state_cell(result.comparisons)),
+            text(_alert_count(result)),
+        ]
+        if not narrow:
+            row += [text(_worst(result)), text(f"{milliseconds / 1000:.2f} s" if milliseconds is not None else "")]
+        table.add_row(*row)
+    return table
+
+
+def _verdict(result: CaseResult) -> Text:
+    declared = result.verdict is Verdict.REFUSED and result.declared_refusal is not None
+    style = "magenta" if declared else VERDICT_STYLES[result.verdict]
+    return text(f"{result.verdict.value}{' (documented)' if declared else ''}", style)
+
+
+def _equal(equal: Sequence[bool]) -> str:
+    if not equal:
+        return "-"
+    return "yes" if all(equal) else "NO"
+
+
+def _state_cell(comparisons: Sequence[Comparison]) -> str:
+    if not comparisons:
+        return "-"
+    return "/".join(
+        _equal([one.state_equal for one in comparisons if one.pairing is pairing])
+        for pairing in (Pairing.SAME_PROCESS, Pairing.FRESH_PROCESS)
+    )
+
+
+def _alert_count(result: CaseResult) -> str:
+    if not any(run.mode is Mode.WARN_ONLY for run in result.runs):
+        return "-"
+    return str(sum(alert.count for run in result.runs for alert in run.alerts))
+
+
+def _worst(result: CaseResult) -> str:
+    """The largest difference that was measured, and where; else what kind of leaf differs."""
+    diverged = [one.divergence for one in result.comparisons if one.divergence is not None]
+    measured = [one for one in diverged if one.distance is not None]
+    if measured:
+        worst = max(measured, key=lambda one: _number(one.distance.max_ulp if one.distance else None))
+        if worst.distance is not None:
+            size = f"{worst.distance.max_ulp} ULP" if worst.distance.max_ulp else worst.distance.max_absolute or "NaN"
+            return f"{size}, {worst.leaf}"
+    return f"{diverged[0].kind.value}, {diverged[0].leaf}" if diverged else ""
+
+
+def _number(digits: str | None) -> int:
+    return int(digits) if digits and digits.isdigit() else -1
+
+
+def _below(report: AuditReport) -> Iterator[RenderableType]:
+    """What belongs to the table: canaries, the reach of the result, and whose cuBLAS setting it was."""
+    if report.canaries:
+        caught = all(canary.caught for canary in report.canaries)
+        words = ", ".join(f"{canary.name} {'caught' if canary.caught else 'NOT CAUGHT'}" for canary in report.canaries)
+        yield text(f"canaries: {words}", "green" if caught else "bold red")
+    judged = [result for result in report.cases if result.verdict is not Verdict.SKIP]
+    if any(result.verdict is Verdict.PASS for result in judged):
+        yield text(f"PASS: {bound_statement(report.settings.repeats)}", "dim")
+    if any(result.case.device == "cpu" for result in judged):
+        yield text(cpu_column_note(), "dim")
+    if not any(result.case.device.startswith("cuda") for result in report.cases):
+        reason = report.environment.absent_devices.get("cuda", "not selected")
+        yield text(f"CUDA was not audited: {reason}", "dim")
+    yield text(_cublas_note(report), "dim")
+
+
+def _cublas_note(report: AuditReport) -> str:
+    workspace = report.settings.cublas_workspace
+    if workspace.value is None:
+        return "CUBLAS_WORKSPACE_CONFIG is not set, and was left so (inherit): cuBLAS need not repeat itself on CUDA"
+    words = {
+        "default": "set by repro-audit; export it in your own jobs, too",
+        "option": "set by --cublas-workspace; export it in your own jobs, too",
+        "environment": "your environment's own",
+        "inherit": "your environment's own, as it stands",
+    }
+    return f"CUBLAS_WORKSPACE_CONFIG={workspace.value}: {words.get(workspace.source, workspace.source)}"
+
+
+def _finding(finding: Finding) -> RenderableType:
+    parts: list[RenderableType] = [text(f"{finding.level.value}: {finding.title}", LEVEL_STYLES[finding.level])]
+    parts += [Padding(text(line), (0, 0, 0, 4)) for line in finding.lines]
+    if finding.next_step:
+        parts.append(Padding(text(f"next: {finding.next_step}", "italic"), (0, 0, 0, 4)))
+    return Group(*parts)

@@ -1,0 +1,27 @@
+"""The worker's entry: ``zygote DESCRIPTOR`` forks a child per task, ``once TASK`` performs one task itself."""
+
+import socket
+import sys
+
+import msgspec
+
+from repro_audit.records import Task
+
+
+def main() -> None:
+    """Runs the worker named on the command line."""
+    match sys.argv[1:]:
+        case ["zygote", descriptor]:
+            from repro_audit.worker.zygote import Zygote
+
+            Zygote(socket.socket(fileno=int(descriptor))).serve()
+        case ["once", text]:
+            from repro_audit.worker.perform import perform_and_exit
+
+            perform_and_exit(msgspec.json.decode(text, type=Task))
+        case _:
+            sys.exit("usage: python -m repro_audit.worker zygote DESCRIPTOR | once TASK; started by repro-audit itself")
+
+
+if __name__ == "__main__":
+    main()

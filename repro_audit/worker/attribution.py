@@ -1,0 +1,90 @@
+"""Ties alerts of backward ops to the forward lines that made them, by executing once more, op by op."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from repro_audit.records import Alert, Phase, SourceLine
+from repro_audit.worker.alerts import refused_op
+from repro_audit.worker.source_lines import line_of_stack
+
+Attributed = Counter[tuple[str, SourceLine | None]]
+"""Op and forward line to the number of its backward alerts."""
+
+
+class _Attribution(TorchDispatchMode):
+    """Tries each op in strict mode first, and notes who is refused.
+
+    A forward op runs right after its backward node got a number; the backward op finds it in the node it runs for.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.graph.Node.html
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.attributed: Attributed = Counter()
+        self._lines: dict[int, SourceLine | None] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        node: Any = torch._C._current_autograd_node()  # None outside backward, whatever its stub says
+        if node is None:
+            made = torch._C._autograd._get_sequence_nr() - 1
+            if made not in self._lines:
+                self._lines[made] = line_of_stack(sys._getframe(1))
+        torch._C._set_deterministic_algorithms(True, warn_only=False)
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError as error:
+            op = refused_op(str(error))
+            if op is None:
+                raise
+        finally:
+            torch._C._set_deterministic_algorithms(True, warn_only=True)
+        if node is not None:
+            self.attributed[op, self._lines.get(node._sequence_nr())] += 1
+        return func(*args, **kwargs)
+
+
+def attribute(execute: Callable[[], None]) -> Attributed:
+    """Executes under observation and returns what the refused backward ops go back to.
+
+    Args:
+        execute: Does once more what raised the alerts. The process is armed with ``warn_only``.
+
+    Raises:
+        BaseException: Whatever `execute` raises; some ops do not run under a dispatch mode.
+    """
+    mode = _Attribution()
+    with mode:
+        execute()
+    return mode.attributed
+
+
+def with_forward_locations(alerts: Sequence[Alert], attributed: Attributed) -> tuple[Alert, ...]:
+    """The alerts with the forward lines of the backward ones, where what was attributed allows no doubt.
+
+    One forward line takes all alerts of its op. Several lines share them only if their numbers add up to what was
+    observed from a single ``backward()`` line; else the alert keeps its count and no line.
+    """
+    result: list[Alert] = []
+    for alert in alerts:
+        lines = {line: count for (op, line), count in attributed.items() if op == alert.op and line is not None}
+        alone = sum(other.op == alert.op and other.phase is Phase.BACKWARD for other in alerts) == 1
+        if alert.phase is not Phase.BACKWARD or not lines:
+            result.append(alert)
+        elif len(lines) == 1:
+            result.append(msgspec.structs.replace(alert, forward_location=next(iter(lines))))
+        elif alone and sum(lines.values()) == alert.count:
+            result += [
+                msgspec.structs.replace(alert, forward_location=line, count=count) for line, count in lines.items()
+            ]
+        else:
+            result.append(alert)
+    return tuple(result)

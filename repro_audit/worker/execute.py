@@ -1,0 +1,190 @@
+"""Makes a run in this process: arms the mode, seeds, executes the workload, and records what was there."""
+
+import contextlib
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from repro_audit.compare import LOSS_LEAF
+from repro_audit.digests import state_digest
+from repro_audit.records import (
+    Completed,
+    Failed,
+    FailureKind,
+    Mode,
+    Outcome,
+    Phase,
+    Refused,
+    Repeat,
+    Role,
+    RunTask,
+    States,
+    Step,
+    WorkerRecord,
+)
+from repro_audit.worker.alerts import AlertLog, is_side_effect, refusal
+from repro_audit.worker.attribution import Attributed, attribute, with_forward_locations
+from repro_audit.worker.determinism import Watch, arm, read_flags
+from repro_audit.worker.digest import digest_leaves
+from repro_audit.worker.generators import generator_states, seed_generators
+from repro_audit.worker.leaves import Leaf, LeafError, named_leaves
+from repro_audit.worker.load import load_class
+from repro_audit.worker.losses import LossError, read_loss
+from repro_audit.worker.source_lines import is_tool_file
+
+DETAIL_CHARACTERS = 4000
+
+MEMORY_MARKS = ("can't allocate memory", "CUDA out of memory", "std::bad_alloc")
+"""What PyTorch's allocators say; on the CPU the error is a plain RuntimeError."""
+
+
+class EmptyError(Exception):
+    """`state()` held nothing but the loss and generators after the last step."""
+
+
+@dataclass
+class _Seen:
+    """What a run has seen so far; kept also when it fails midway."""
+
+    states: States = field(default_factory=dict)
+    roles: dict[str, Role] = field(default_factory=dict)
+    repeats: list[Repeat] = field(default_factory=list)
+    seeded: tuple[str, ...] = ()
+    repeat: int = 0
+    step: int = 0
+
+
+def execute(task: RunTask) -> WorkerRecord:
+    """Makes the run; whatever the workload does short of ending the process is in the record."""
+    device = torch.device(task.device)
+    arm(task.mode)
+    flags_start = read_flags()
+    seen = _Seen()
+    log = AlertLog()
+    with Watch(task.mode) as watch, log if task.mode is Mode.WARN_ONLY else contextlib.nullcontext():
+        outcome = _outcome(task, device, watch, log, seen)
+    flags_end = read_flags()
+    alerts = log.alerts
+    notes: tuple[str, ...] = ()
+    if isinstance(outcome, Completed) and any(alert.phase is Phase.BACKWARD for alert in alerts):
+        attributed, notes = _attributed(task, device)
+        alerts = with_forward_locations(alerts, attributed)
+    return WorkerRecord(
+        outcome=outcome,
+        states=seen.states,
+        roles=seen.roles,
+        alerts=alerts,
+        breaches=watch.breaches,
+        flags_start=flags_start,
+        flags_end=flags_end,
+        seeded=seen.seeded,
+        notes=notes,
+    )
+
+
+def _outcome(task: RunTask, device: torch.device, watch: Watch, log: AlertLog, seen: _Seen) -> Outcome:
+    try:
+        workload_class = load_class(task.source)
+    except BaseException as error:  # noqa: BLE001 - the worker's outer shell: what importing does is a result
+        return _failed(FailureKind.IMPORT, error)
+    try:
+        for seen.repeat in range(task.repeats):
+            seen.seeded = seed_generators(task.seed)
+            workload = _construct(workload_class, task.source.variant)
+            seen.repeats.append(Repeat(steps=tuple(_steps(workload, task, device, watch, log, seen))))
+    except BaseException as error:  # noqa: BLE001 - the worker's outer shell: what a workload does is a result
+        return _classified(error, task.mode, seen)
+    return Completed(repeats=tuple(seen.repeats))
+
+
+def _construct(workload_class: type[Any], variant: str | None) -> Any:
+    return workload_class() if variant is None else workload_class(variant)
+
+
+def _steps(
+    workload: Any, task: RunTask, device: torch.device, watch: Watch, log: AlertLog, seen: _Seen
+) -> Iterator[Step]:
+    """Executes a repeat, yielding what was there after setup, as step 0, and after each step."""
+    for seen.step in range(task.steps + 1):
+        log.step = seen.step
+        watch.check(seen.repeat, seen.step)
+        returned = workload.setup(device) if seen.step == 0 else workload.step()
+        watch.check(seen.repeat, seen.step)
+        leaves = named_leaves(workload.state())
+        if seen.step == task.steps and not leaves:
+            raise EmptyError("state() held nothing after the last step; return what must be equal bit for bit")
+        loss = None
+        if seen.step:
+            loss, value = read_loss(returned)
+            leaves[LOSS_LEAF] = Leaf(Role.LOSS, value)
+        leaves.update(generator_states())
+        digests = digest_leaves(leaves)
+        state = state_digest(digests)
+        seen.states[state] = digests
+        seen.roles.update({path: leaf.role for path, leaf in leaves.items()})
+        for fetch in task.fetches:
+            if (fetch.repeat, fetch.step) == (seen.repeat, seen.step) and fetch.leaf in leaves:
+                torch.save(leaves[fetch.leaf].value, fetch.path)
+        yield Step(step=seen.step, loss=loss, state=state)
+
+
+def _attributed(task: RunTask, device: torch.device) -> tuple[Attributed, tuple[str, ...]]:
+    """Executes the workload once more, op by op, to learn which forward lines made the backward alerts."""
+
+    def again() -> None:
+        seed_generators(task.seed)
+        workload = _construct(load_class(task.source), task.source.variant)
+        workload.setup(device)
+        for _ in range(task.steps):
+            workload.step()
+
+    try:
+        return attribute(again), ()
+    except BaseException as error:  # noqa: BLE001 - the workload's again; the alerts themselves were seen without it
+        return Attributed(), (f"the forward lines of backward alerts are unknown: {type(error).__name__}: {error}",)
+
+
+def _classified(error: BaseException, mode: Mode, seen: _Seen) -> Refused | Failed:
+    alert = refusal(error, seen.step)
+    if alert is not None and mode is Mode.STRICT:
+        return Refused(alert=alert, repeat=seen.repeat, detail=_detail(error))
+    match error:
+        case LeafError():
+            return _failed(FailureKind.LEAF, error)
+        case LossError():
+            return _failed(FailureKind.LOSS, error)
+        case EmptyError():
+            return _failed(FailureKind.EMPTY, error)
+        case SystemExit():
+            return _failed(FailureKind.EXIT, error)
+        case MemoryError() | torch.OutOfMemoryError():
+            return _failed(FailureKind.OUT_OF_MEMORY, error)
+        case RuntimeError() if any(mark in str(error) for mark in MEMORY_MARKS):
+            return _failed(FailureKind.OUT_OF_MEMORY, error)
+        case _:
+            return _failed(FailureKind.EXCEPTION, error)
+
+
+def _failed(kind: FailureKind, error: BaseException) -> Failed:
+    detail = _detail(error)
+    if is_side_effect(str(error)):
+        detail = (
+            "a side effect of strict mode, not a refusal: it fills uninitialised memory and cannot in this dtype\n"
+            + detail
+        )
+    return Failed(kind=kind, detail=detail)
+
+
+def _detail(error: BaseException) -> str:
+    """The end of the traceback, without the frames of this tool."""
+    shown = traceback.TracebackException.from_exception(error)
+    links: list[traceback.TracebackException | None] = [shown]
+    for link in links:
+        if link is not None:
+            own = [frame for frame in link.stack if not is_tool_file(frame.filename)]
+            link.stack = traceback.StackSummary.from_list(own)
+            links += [link.__cause__, link.__context__]
+    return "".join(shown.format())[-DETAIL_CHARACTERS:].strip()

@@ -1,0 +1,92 @@
+"""Builds records for tests: repeats from plain leaf values, and runs of every outcome."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from repro_audit.digests import state_digest
+from repro_audit.records import (
+    Alert,
+    Breach,
+    Completed,
+    Failed,
+    FailureKind,
+    Loss,
+    Mode,
+    Phase,
+    Refused,
+    Repeat,
+    Role,
+    Run,
+    States,
+    Step,
+)
+
+ROLES = {
+    "loss": Role.LOSS,
+    "model/weight": Role.PARAMETER,
+    "model/weight.grad": Role.GRADIENT,
+    "model/running_mean": Role.BUFFER,
+    "optimizer/state/0/momentum": Role.OPTIMIZER,
+    "extra": Role.VALUE,
+    "rng/torch": Role.RNG,
+}
+
+LEAVES = dict.fromkeys(ROLES, 0)
+
+
+def digest(value: object) -> str:
+    return f"sha256:{hashlib.sha256(repr(value).encode()).hexdigest()}"
+
+
+def loss(value: object) -> Loss:
+    return Loss(text=str(value), dtype="float32", bits=f"0x{abs(hash(value)):08x}", finite=value != "nan")
+
+
+class Book:
+    """Collects the states that the repeats it builds refer to."""
+
+    def __init__(self) -> None:
+        self.states: States = {}
+
+    def repeat(self, *steps: Mapping[str, object]) -> Repeat:
+        """A repeat whose steps, setup first, hold these leaf values; step 0 never holds a loss."""
+        return Repeat(steps=tuple(self._step(number, leaves) for number, leaves in enumerate(steps)))
+
+    def _step(self, number: int, values: Mapping[str, object]) -> Step:
+        leaves = {leaf: digest(value) for leaf, value in values.items() if number or leaf != "loss"}
+        key = state_digest(leaves)
+        self.states[key] = leaves
+        return Step(step=number, loss=loss(values.get("loss", 0)) if number else None, state=key)
+
+    def completed(self, *repeats: Sequence[Mapping[str, object]]) -> Completed:
+        return Completed(repeats=tuple(self.repeat(*steps) for steps in repeats))
+
+
+def run(name: str, outcome: Completed | Refused | Failed, **fields: object) -> Run:
+    mode = Mode.STRICT if name.startswith(("strict", "confirm")) else Mode.WARN_ONLY
+    repeats = 2 if name in ("strict-a", "confirm-b") else 1
+    return Run(name=name, mode=mode, repeats=repeats, outcome=outcome, **fields)
+
+
+def alert(op: str = "put_", **fields: object) -> Alert:
+    defaults: dict[str, object] = {
+        "message": f"{op} does not have a deterministic implementation",
+        "phase": Phase.FORWARD,
+        "step": 1,
+        "count": 3,
+        "location": None,
+        "forward_location": None,
+    }
+    return Alert(op=op, **{**defaults, **fields})
+
+
+def refused(op: str = "put_") -> Refused:
+    return Refused(alert=alert(op), repeat=0, detail="RuntimeError")
+
+
+def failed(kind: FailureKind = FailureKind.EXCEPTION) -> Failed:
+    return Failed(kind=kind, detail="ValueError: no")
+
+
+def breach() -> Breach:
+    return Breach(setting="deterministic_algorithms", expected="True", found="False", repeat=0, step=1, location=None)

@@ -1,0 +1,211 @@
+"""Workloads that must be caught, audited for real: each kind of divergence and failure has one, by construction."""
+
+from pathlib import Path
+
+import pytest
+
+from repro_audit.records import (
+    AuditReport,
+    CaseResult,
+    Completed,
+    DivergenceKind,
+    Failed,
+    FailureKind,
+    Pairing,
+    Refused,
+    Verdict,
+)
+from tests.real import audit_folder
+
+pytestmark = pytest.mark.slow
+
+FOLDER = Path(__file__).parent / "known_bad"
+
+LAST_MADE_TO_WAIT = {"failure_timeout"}
+"""Audited apart, with a short timeout."""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> AuditReport:
+    names = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in LAST_MADE_TO_WAIT)
+    return audit_folder(FOLDER, names, tmp_path_factory.mktemp("reports"))
+
+
+def result(report: AuditReport, name: str) -> CaseResult:
+    (found,) = [case for case in report.cases if case.case.workload == name]
+    return found
+
+
+def outcome(report: AuditReport, name: str, run: str = "strict-a"):
+    (found,) = [one for one in result(report, name).runs if one.name == run]
+    return found.outcome
+
+
+def comparison(report: AuditReport, name: str, pairing: Pairing):
+    return next(one for one in result(report, name).comparisons if one.pairing is pairing)
+
+
+def test_the_canaries_are_caught_beside_all_this(report):
+    assert report.summary.canaries_caught
+
+
+@pytest.mark.parametrize("kind", list(DivergenceKind))
+def test_every_kind_of_divergence_is_caught_and_placed(report, kind):
+    name = f"divergence_{kind.value}"
+    divergence = comparison(report, name, Pairing.SAME_PROCESS).divergence
+    assert divergence is not None
+    assert divergence.kind is kind
+    assert divergence.step == 2
+    assert result(report, name).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FailureKind if kind is not FailureKind.TIMEOUT])
+def test_every_kind_of_failure_is_an_error_of_that_kind(report, kind):
+    name = f"failure_{kind.value}"
+    failed = outcome(report, name)
+    assert isinstance(failed, Failed)
+    assert failed.kind is kind, failed.detail
+    assert result(report, name).verdict is Verdict.ERROR
+
+
+def test_a_hanging_run_is_killed_and_says_where_it_hung(tmp_path):
+    report = audit_folder(FOLDER, ["failure_timeout"], tmp_path, timeout=1.0)
+    failed = outcome(report, "failure_timeout")
+    assert isinstance(failed, Failed)
+    assert failed.kind is FailureKind.TIMEOUT
+    assert "failure_timeout.py" in failed.detail
+    assert result(report, "failure_timeout").verdict is Verdict.ERROR
+
+
+def test_one_ulp_in_one_element_is_measured_as_that(report):
+    divergence = comparison(report, "divergence_parameter", Pairing.SAME_PROCESS).divergence
+    assert divergence is not None
+    distance = divergence.distance
+    assert distance is not None, divergence.distance_note
+    assert (distance.differing, distance.max_ulp, distance.first_index) == (1, "1", (1, 2))
+    assert divergence.leaf == "model/0.weight"
+
+
+def test_the_sign_of_zero_is_a_difference(report):
+    divergence = comparison(report, "divergence_value", Pairing.SAME_PROCESS).divergence
+    assert divergence is not None
+    assert divergence.leaf == "zero"
+
+
+def test_equal_losses_do_not_hide_other_parameters(report):
+    same = comparison(report, "divergence_parameter", Pairing.SAME_PROCESS)
+    first, second = (outcome(report, "divergence_parameter").repeats[n] for n in range(2))
+    assert first.steps[2].loss == second.steps[2].loss
+    assert not same.state_equal
+
+
+@pytest.mark.parametrize("kind", list(DivergenceKind))
+def test_what_only_the_second_execution_does_is_named_state_carried_over(report, kind):
+    found = result(report, f"divergence_{kind.value}")
+    assert found.state_carried_over
+    assert comparison(report, found.case.workload, Pairing.FRESH_PROCESS).divergence is None
+
+
+@pytest.mark.parametrize("name", ["process_id_seed", "string_hash_order"])
+def test_what_depends_on_the_process_shows_between_fresh_processes_only(report, name):
+    assert comparison(report, name, Pairing.SAME_PROCESS).divergence is None
+    assert comparison(report, name, Pairing.FRESH_PROCESS).divergence is not None
+    assert result(report, name).verdict is Verdict.FAIL
+    assert not result(report, name).state_carried_over
+
+
+def test_entropy_from_the_system_shows_in_both_pairings_and_is_no_state_carried_over(report):
+    found = result(report, "operating_system_entropy")
+    assert all(one.divergence is not None for one in found.comparisons)
+    assert found.verdict is Verdict.FAIL
+    assert not found.state_carried_over
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("breach_strict_off", "deterministic"),
+        ("breach_toggled_inside_step", "deterministic"),
+        ("breach_warn_only", "warn_only"),
+        ("breach_cudnn_benchmark", "benchmark"),
+        ("breach_no_fill", "fill"),
+        ("breach_environment", "CUBLAS_WORKSPACE_CONFIG"),
+    ],
+)
+def test_a_workload_that_undoes_strict_mode_fails_with_the_setting_and_the_line(report, name, setting):
+    found = result(report, name)
+    assert found.verdict is Verdict.FAIL
+    breaches = found.runs[0].breaches
+    assert any(setting in breach.setting for breach in breaches), breaches
+    if name != "breach_environment":  # no setter is called for a variable
+        assert any(breach.location and breach.location.path.endswith(f"{name}.py") for breach in breaches)
+
+
+def test_a_refused_op_is_named_with_its_line(report):
+    refused = outcome(report, "refused_put")
+    assert isinstance(refused, Refused)
+    assert refused.alert.op == "put_"
+    assert refused.alert.location is not None
+    assert "put_" in refused.alert.location.text
+    assert result(report, "refused_put").verdict is Verdict.REFUSED
+    (alert,) = result(report, "refused_put").runs[-1].alerts
+    assert (alert.op, alert.count) == ("put_", 3)
+
+
+def test_a_refused_op_whose_error_was_swallowed_is_refused_all_the_same(report):
+    assert isinstance(outcome(report, "refused_and_swallowed"), Completed)
+    assert result(report, "refused_and_swallowed").verdict is Verdict.REFUSED
+
+
+def test_strict_modes_own_side_effect_is_an_error_that_says_so(report):
+    failed = outcome(report, "side_effect_of_strict_mode")
+    assert isinstance(failed, Failed)
+    assert failed.kind is FailureKind.EXCEPTION
+    assert "side effect" in failed.detail
+
+
+@pytest.mark.parametrize(("name", "code"), [("exit_with_code", 7), ("failure_exit", 0)])
+def test_a_process_that_ends_itself_keeps_its_exit_code(report, name, code):
+    failed = outcome(report, name)
+    assert isinstance(failed, Failed)
+    assert (failed.kind, failed.exit_code) == (FailureKind.EXIT, code)
+
+
+def test_leaving_through_sys_exit_is_an_exit_not_a_success(report):
+    failed = outcome(report, "system_exit")
+    assert isinstance(failed, Failed)
+    assert failed.kind is FailureKind.EXIT
+
+
+def test_a_crash_names_its_signal_and_line(report):
+    failed = outcome(report, "failure_signal")
+    assert isinstance(failed, Failed)
+    assert failed.signal == "SIGSEGV"
+    assert "failure_signal.py" in failed.detail
+
+
+def test_uninitialised_memory_repeats_under_strict_mode_but_the_losses_are_shown_as_not_finite(report):
+    found = result(report, "uninitialised_memory")
+    assert found.verdict is Verdict.PASS
+    completed = outcome(report, "uninitialised_memory")
+    assert all(step.loss is not None and not step.loss.finite for step in completed.repeats[0].steps[1:])
+
+
+def test_an_output_flood_is_bounded_and_counted(report):
+    assert result(report, "output_flood").verdict is Verdict.PASS
+    timings = [one for one in report.volatile.runs if one.case == "output_flood/cpu" and one.run == "strict-a"]
+    assert timings[0].stdout_bytes == timings[0].stderr_bytes == 10_000 * 300 * 3 * 2
+
+
+@pytest.mark.parametrize("name", ["process_left_behind", "forks_into_the_auditor"])
+def test_processes_that_a_workload_makes_cost_nothing_but_themselves(report, name):
+    assert result(report, name).verdict is Verdict.PASS
+
+
+def test_no_process_is_left(report):
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes()
+        except OSError:
+            continue
+        assert b"sleep\x00600" not in command
