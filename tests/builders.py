@@ -2,8 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from repro_audit.digests import state_digest
+from repro_audit.interpreter import Ended
 from repro_audit.records import (
     Alert,
     Breach,
@@ -90,3 +92,23 @@ def failed(kind: FailureKind = FailureKind.EXCEPTION) -> Failed:
 
 def breach() -> Breach:
     return Breach(setting="deterministic_algorithms", expected="True", found="False", repeat=0, step=1, location=None)
+
+
+def ended(**fields: object) -> Ended:
+    defaults: dict[str, object] = {
+        "pid": 1,
+        "exit_code": 0,
+        "signal": None,
+        "timed_out": False,
+        "lost": "",
+        "duration_ms": 5,
+        "stdout": b"",
+        "stderr": b"last words\n",
+        "stdout_bytes": 0,
+        "stderr_bytes": 11,
+    }
+    return Ended(**{**defaults, **fields})
+
+
+def digest_of_file(path: Path) -> str:
+    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"

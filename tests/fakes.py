@@ -14,8 +14,7 @@ from repro_audit.records import (
     WorkerEnvironment,
     WorkloadSource,
 )
-from tests.builders import LEAVES, ROLES, Book, alert, digest, refused, run
-from tests.test_launch import ended
+from tests.builders import LEAVES, ROLES, Book, alert, digest, ended, refused, run
 
 Behaviour = Callable[[RunTask, Zygote, Book], Outcome]
 

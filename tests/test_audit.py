@@ -219,7 +219,7 @@ def test_what_runs_print_is_kept_and_measured(audited, tmp_path):
     report = audited(FakeLauncher(), "mlp")
     folder = tmp_path / report.volatile.audit / "logs" / "mlp.cpu"
     assert (folder / "strict-a.stdout.txt").read_bytes() == b"hello"
-    assert not (folder / "strict-a.stderr.txt").read_bytes() == b""
+    assert (folder / "strict-a.stderr.txt").read_bytes() == b"last words\n"
     (timing,) = [one for one in report.volatile.runs if (one.case, one.run) == ("mlp/cpu", "strict-a")]
     assert (timing.pid, timing.duration_ms, timing.stdout_bytes) == (1, 5, 5)
 

@@ -19,7 +19,7 @@ from repro_audit.records import (
     WorkerRecord,
     WorkloadSource,
 )
-from tests.builders import LEAVES, ROLES, Book, digest, refused
+from tests.builders import LEAVES, ROLES, Book, digest, ended, refused
 
 SOURCE = WorkloadSource(
     name="mlp",
@@ -32,22 +32,6 @@ SOURCE = WorkloadSource(
     refused={},
     bundled=True,
 )
-
-
-def ended(**fields: object) -> Ended:
-    defaults: dict[str, object] = {
-        "pid": 1,
-        "exit_code": 0,
-        "signal": None,
-        "timed_out": False,
-        "lost": "",
-        "duration_ms": 5,
-        "stdout": b"",
-        "stderr": b"last words\n",
-        "stdout_bytes": 0,
-        "stderr_bytes": 11,
-    }
-    return Ended(**{**defaults, **fields})
 
 
 def task(folder: Path, *, repeats: int = 1, steps: int = 1) -> RunTask:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from repro_audit import __version__
 from repro_audit.errors import EvidenceError
-from repro_audit.records import SCHEMA_VERSION, AuditReport
+from repro_audit.records import SCHEMA_VERSION, AuditReport, Environment
 from repro_audit.report.consistency import contradictions
-from repro_audit.report.printable import clip
+from repro_audit.report.plain import printable
 from repro_audit.report.yaml_text import YamlTextError, read, write
 
 FILE_NAME = "evidence.yaml"
@@ -20,16 +21,14 @@ MAXIMUM_BYTES = 64 * 2**20
 _UNDAMAGED = "Take an undamaged copy of the file that the audit wrote."
 
 
-def to_yaml(report: AuditReport) -> str:
-    """The evidence as text; keys stand in the order of the records' fields."""
-    version = report.tool.get("version", "")
-    comment = (
-        f"Evidence of a reproducibility audit of PyTorch, written by repro-audit {version}.\n"
-        "Redraw its table with: repro-audit show PATH"
-    )
-    return write(
-        msgspec.to_builtins(report), " ".join(clip(comment, 400).split(" ")) if "\n" not in comment else comment
-    )
+def to_yaml(record: AuditReport | Environment) -> str:
+    """A record as text; keys stand in the order of its fields."""
+    version = record.tool.get("version", "") if isinstance(record, AuditReport) else __version__
+    what = "Evidence" if isinstance(record, AuditReport) else "Environment"
+    comment = f"{what} of a reproducibility audit of PyTorch, written by repro-audit {_clip(version, 40)}."
+    if isinstance(record, AuditReport):
+        comment += "\nRedraw its table with: repro-audit show PATH"
+    return write(msgspec.to_builtins(record), comment)
 
 
 def from_yaml(text: str, name: str = "the evidence") -> AuditReport:
@@ -43,7 +42,7 @@ def from_yaml(text: str, name: str = "the evidence") -> AuditReport:
     """
 
     def refused(words: str, advice: str = _UNDAMAGED) -> EvidenceError:
-        return EvidenceError(f"{clip(name, 1000)} cannot be read as evidence: {clip(words, 400)}. {advice}")
+        return EvidenceError(f"{_clip(name, 1000)} cannot be read as evidence: {_clip(words, 400)}. {advice}")
 
     try:
         content = read(text)
@@ -77,7 +76,7 @@ def load(path: Path) -> AuditReport:
         EvidenceError: It is absent or unreadable, too large, or as for `from_yaml`.
     """
     path = path / FILE_NAME if path.is_dir() else path
-    name = clip(str(path), 1000)
+    name = _clip(str(path), 1000)
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -130,7 +129,7 @@ def save(report: AuditReport, folder: Path) -> Path:
             raise
     except OSError as error:
         raise EvidenceError(
-            f"the evidence cannot be written into {clip(str(folder), 1000)}: {error.strerror or error}. "
+            f"the evidence cannot be written into {_clip(str(folder), 1000)}: {error.strerror or error}. "
             "Make room there, or name a folder that can be written with --output."
         ) from error
     with suppress(OSError):  # the file is there; this only keeps its name through a power cut
@@ -140,3 +139,12 @@ def save(report: AuditReport, folder: Path) -> Path:
         finally:
             os.close(descriptor)
     return path
+
+
+def _clip(text: str, characters: int) -> str:
+    """Text for an error message: on one line, printable, the middle left out where it is long."""
+    text = printable(text.replace("\n", " "))
+    if len(text) <= characters:
+        return text
+    head = characters // 3
+    return f"{text[:head]} ... {text[len(text) - (characters - head - 5) :]}"
