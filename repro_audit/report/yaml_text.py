@@ -36,7 +36,7 @@ class YamlTextError(Exception):
 
 
 def write(value: Mapping[str, object], comment: str) -> str:
-    """The mapping as a YAML document that ends with its end marker.
+    r"""The mapping as a YAML document that ends with its end marker.
 
     Args:
         value: A nest of mappings with string keys, lists, tuples, strings, booleans, integers and None.
@@ -44,7 +44,7 @@ def write(value: Mapping[str, object], comment: str) -> str:
 
     Returns:
         Text that encodes to UTF-8. A lone surrogate, which no YAML can hold, is written as the six characters
-        ``\\udc80`` that name it.
+        ``\udc80`` that name it.
     """
     writer = _Writer()
     writer.lines += [f"# {line}" for line in comment.splitlines()]
@@ -169,16 +169,16 @@ class _Reader:
         nodes = 0
         while True:
             event = self._parser.get_event()
+            if isinstance(event, yaml.NodeEvent):
+                nodes += 1
+                if nodes > MAXIMUM_NODES:
+                    raise YamlTextError(f"more than {MAXIMUM_NODES} values")
+                self._node(event)
+                continue
             match event:
-                case yaml.ScalarEvent() | yaml.MappingStartEvent() | yaml.SequenceStartEvent() | yaml.AliasEvent():
-                    nodes += 1
-                    if nodes > MAXIMUM_NODES:
-                        raise YamlTextError(f"more than {MAXIMUM_NODES} values")
-                    self._node(event)
-                case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                    closed = self._open.pop()
+                case yaml.CollectionEndEvent():
                     self._keys.pop()
-                    self._add(closed, event)
+                    self._add(self._open.pop(), event)
                 case yaml.DocumentStartEvent() if self._values:
                     raise self._error(event, "a second document")
                 case yaml.DocumentStartEvent() if event.tags:
@@ -194,16 +194,12 @@ class _Reader:
     def _node(self, event: yaml.NodeEvent) -> None:
         if event.anchor is not None:
             raise self._error(event, "an alias" if isinstance(event, yaml.AliasEvent) else "an anchor")
-        if getattr(event, "tag", None) is not None:
+        if event.tag is not None:
             raise self._error(event, "a tag")
-        match event:
-            case yaml.ScalarEvent():
-                self._add(self._scalar(event), event)
-                return
-            case yaml.MappingStartEvent():
-                self._open.append({})
-            case _:
-                self._open.append([])
+        if isinstance(event, yaml.ScalarEvent):
+            self._add(self._scalar(event), event)
+            return
+        self._open.append({} if isinstance(event, yaml.MappingStartEvent) else [])
         self._keys.append(None)
         if len(self._open) > MAXIMUM_DEPTH:
             raise self._error(event, f"a nest of more than {MAXIMUM_DEPTH} levels")
@@ -247,4 +243,5 @@ class _Reader:
             self._keys[-1] = value
 
     def _error(self, event: yaml.Event, words: str) -> YamlTextError:
-        return YamlTextError(f"line {event.start_mark.line + 1}: {words}")
+        mark = event.start_mark
+        return YamlTextError(f"line {mark.line + 1}: {words}" if mark else words)

@@ -1,0 +1,281 @@
+"""The command line as a user meets it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from repro_audit import cli
+from repro_audit.report import evidence
+
+KNOWN_BAD = Path(__file__).parent / "known_bad"
+
+GOOD = '''"""Repeats."""
+
+import torch
+
+
+class Workload:
+    def setup(self, device):
+        self.value = torch.randn(8, device=device)
+
+    def step(self):
+        self.value = self.value.sin()
+        return self.value.sum()
+
+    def state(self):
+        return {"value": self.value}
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty current directory with one workload beside it."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "good.py").write_text(GOOD)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    return tmp_path
+
+
+def failure(capsys, *arguments: str) -> tuple[int, str]:
+    """Exit code and stderr of a command that must print nothing else."""
+    try:
+        code = cli.main(arguments)
+    except SystemExit as error:  # argparse
+        code = int(error.code or 0)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    return code, captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "COMMAND"),
+        (["rnu"], "rnu"),
+        (["run", "--no-such-option"], "--no-such-option"),
+        (["run", "--device", "gpu"], "name cpu, cuda or cuda:N"),
+        (["run", "--repeats", "0"], "whole number of at least 1"),
+        (["run", "--steps", "-1"], "whole number of at least 1"),
+        (["run", "--seed", "4294967296"], "from 0 to 4294967295"),
+        (["run", "--timeout", "nan"], "number of seconds"),
+        (["run", "--timeout", "0"], "number of seconds"),
+        (["run", "--cublas-workspace", ":1:1"], "invalid choice"),
+        (["run", "goood", "--workloads", "own"], "did you mean good"),
+        (["run", "no*such", "--workloads", "own"], "no workload matches"),
+        (["run", "--workloads", "nowhere"], "nowhere does not exist"),
+        (["run", "no.such.module:Class"], "no module"),
+        (["list", "goood", "--workloads", "own"], "did you mean good"),
+        (["show", "nowhere"], "nowhere"),
+        (["show", "own"], "evidence.yaml"),
+    ],
+)
+def test_bad_input_is_one_message_that_names_it_and_exit_code_2(folder, capsys, arguments, words):
+    code, error = failure(capsys, *arguments)
+    assert code == 2
+    assert words in error
+    assert not (folder / "reports").exists()
+
+
+def test_an_invalid_cublas_setting_stops_before_anything_runs(folder, capsys, monkeypatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0")
+    code, error = failure(capsys, "run", "--workloads", "own")
+    assert code == 2
+    assert "':0:0'" in error
+    assert not (folder / "reports").exists()
+
+
+def test_an_output_that_cannot_be_written_stops_before_anything_runs(folder, capsys):
+    (folder / "file").write_text("")
+    code, error = failure(capsys, "run", "--workloads", "own", "--output", "file")
+    assert code == 2
+    assert "--output" in error
+
+
+def test_a_broken_workload_file_is_an_error_that_names_file_and_line(folder, capsys):
+    (folder / "own" / "broken.py").write_text("class Workload:\n    def setup(self, device:\n")
+    code, error = failure(capsys, "run", "--workloads", "own")
+    assert code == 2
+    assert "broken.py:2" in error
+
+
+def test_a_fault_of_the_tool_itself_is_reported_without_a_traceback(folder, capsys, monkeypatch):
+    def broken(_):
+        raise ZeroDivisionError("oh no")
+
+    monkeypatch.setattr(cli, "_list", broken)
+    code, error = failure(capsys, "list")
+    assert code == 3
+    assert "internal error, ZeroDivisionError: oh no" in error
+    report = Path(error.split()[-1])
+    assert "Traceback" in report.read_text()
+    report.unlink()
+
+
+@pytest.mark.parametrize("command", ["run", "inventory", "list", "show", "env"])
+def test_every_command_has_help_with_an_example(command, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main([command, "--help"])
+    assert exit_.value.code == 0
+    assert f"repro-audit {command}" in capsys.readouterr().out.partition("example:")[2]
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out.startswith("repro-audit 0.")
+
+
+def test_list_shows_names_and_summaries(folder, capsys):
+    assert cli.main(["list", "--workloads", "own"]) == 0
+    shown = capsys.readouterr().out
+    assert "good" in shown
+    assert "Repeats." in shown
+
+
+@pytest.mark.slow
+def test_run_then_show_print_the_same_report(folder, capsys):
+    assert cli.main(["run", "--workloads", "own", "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    (archive,) = (folder / "reports").iterdir()
+    assert f"evidence: reports/{archive.name}/evidence.yaml" in printed
+    assert cli.main(["show", str(archive)]) == 0
+    assert capsys.readouterr().out.strip() == printed.partition("evidence: ")[0].strip()
+    assert cli.main(["show", str(archive / "evidence.yaml"), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["exit_code"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_stdout_is_for_programs_where_asked(folder, capsys, form):
+    assert cli.main(["run", "--workloads", "own/good.py", "--device", "cpu", "--format", form]) == 0
+    captured = capsys.readouterr()
+    content = json.loads(captured.out) if form == "json" else yaml.safe_load(captured.out)
+    assert content["cases"][0]["verdict"] == "PASS"
+    assert "evidence: " in captured.err
+
+
+@pytest.mark.slow
+def test_quiet_prints_the_statement_and_where_the_evidence_is(folder, capsys):
+    assert cli.main(["run", "--workloads", "own", "--device", "cpu", "-q"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("no divergence seen: 1 PASS")
+    assert second.startswith("evidence: ")
+
+
+@pytest.mark.slow
+def test_a_class_of_a_local_module_is_audited(folder, capsys):
+    (folder / "package").mkdir()
+    (folder / "package" / "__init__.py").write_text("")
+    (folder / "package" / "models.py").write_text(GOOD.replace("class Workload", "class Mine"))
+    assert cli.main(["run", "package.models:Mine", "--device", "cpu", "-q"]) == 0
+    (archive,) = (folder / "reports").iterdir()
+    assert evidence.load(archive).cases[0].case.workload == "package.models:Mine"
+
+
+@pytest.mark.slow
+def test_a_whole_interpreter_per_run_gives_the_same_verdict(folder):
+    arguments = ["run", "good", "divergence_parameter", "--workloads", "own", "--workloads", str(KNOWN_BAD)]
+    assert cli.main([*arguments, "--device", "cpu", "-q", "--isolation", "exec"]) == 1
+    (archive,) = (folder / "reports").iterdir()
+    report = evidence.load(archive)
+    assert [result.verdict.value for result in report.cases] == ["PASS", "FAIL"]
+    assert report.summary.canaries_caught
+
+
+@pytest.mark.slow
+def test_an_inventory_lists_every_alert_with_its_line_and_keeps_nothing_unasked(folder, capsys):
+    names = ["refused_put", "refused_backward"]
+    assert cli.main(["inventory", *names, "--workloads", str(KNOWN_BAD), "--device", "cpu", "--format", "json"]) == 0
+    cases = json.loads(capsys.readouterr().out)["cases"]
+    alerts = {case["case"]["workload"]: case["runs"][0]["alerts"] for case in cases}
+    assert [(alert["op"], alert["count"]) for alert in alerts["refused_put"]] == [("put_", 3)]
+    assert not (folder / "reports").exists()
+    assert cli.main(["inventory", "refused_put", "--workloads", str(KNOWN_BAD), "--output", "kept"]) == 0
+    printed = capsys.readouterr().out
+    assert "put_" in printed
+    assert "never evidence" in printed
+    (archive,) = (folder / "kept").iterdir()
+    assert evidence.load(archive).cases[0].runs[0].mode == "warn_only"
+
+
+@pytest.mark.slow
+def test_the_users_own_cublas_value_is_kept_and_named_as_theirs(folder, capsys, monkeypatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    assert cli.main(["run", "--workloads", "own", "--device", "cpu"]) == 0
+    assert "CUBLAS_WORKSPACE_CONFIG" in capsys.readouterr().out
+    (archive,) = (folder / "reports").iterdir()
+    report = evidence.load(archive)
+    assert report.settings.cublas_workspace.source == "environment"
+    assert report.cases[0].runs[0].flags_start["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
+
+
+@pytest.mark.slow
+def test_the_environment_is_printed(folder, capsys):
+    assert cli.main(["env", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["flags"]["deterministic_algorithms"] == "True"
+    assert found["torch"]["version"]
+    assert {"cpu"} <= {device["name"] for device in found["devices"]}
+
+
+SLOW = '''"""Takes its time, and says when it has begun."""
+
+import time
+from pathlib import Path
+
+import torch
+
+
+class Workload:
+    def setup(self, device):
+        Path("begun").write_text("")
+        self.value = torch.zeros(1)
+
+    def step(self):
+        time.sleep(60)
+
+    def state(self):
+        return {"value": self.value}
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_audit_ends_at_once_with_the_evidence_so_far(folder, number):
+    (folder / "own" / "slow.py").write_text(SLOW)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "repro_audit", "run", "--workloads", "own", "--device", "cpu"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (folder / "begun").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    assert "interrupted" in out
+    (archive,) = (folder / "reports").iterdir()
+    report = evidence.load(archive)
+    assert not report.summary.complete
+    assert {result.case.workload: result.verdict.value for result in report.cases} == {"good": "PASS", "slow": "SKIP"}
+
+
+@pytest.mark.slow
+def test_a_reader_that_closes_the_pipe_early_gets_no_traceback(folder):
+    command = f"{sys.executable} -m repro_audit list | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stderr == ""
