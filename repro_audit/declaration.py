@@ -1,8 +1,13 @@
 """Reads what a workload's file declares, from its syntax alone."""
 
 import ast
+import contextlib
+import difflib
 import hashlib
 import re
+import stat
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,28 +37,41 @@ class Declaration:
         return {**self.refused, **(self.refused_variants.get(variant, {}) if variant else {})}
 
 
-def read_declaration(path: Path, class_name: str) -> Declaration | None:
-    """What the class of that name in a file declares; None where the file has no such class.
+@dataclass(frozen=True, kw_only=True)
+class NoDeclaration:
+    """A file that can be read and does not define the class."""
+
+    advice: str
+    """What may have been meant; empty where nothing is near."""
+
+
+def read_declaration(path: Path, class_name: str) -> Declaration | NoDeclaration:
+    """What the class of that name in a file declares. The file is read once, at most `FILE_CAP_BYTES` of it.
 
     Raises:
         WorkloadError: The file cannot be read or parsed, or what it declares is not as `repro_audit.workload` says.
     """
     content = _content(path)
-    try:
-        tree = ast.parse(content, filename=str(path))
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None)
-        raise WorkloadError(f"{path}{f':{line}' if line else ''} is not valid Python: {error}") from error
-    found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name]
+    tree = _parse(path, content)
+    found = [
+        statement
+        for statement in _statements(tree.body)
+        if isinstance(statement, ast.ClassDef) and statement.name == class_name
+    ]
     if not found:
-        return None
-    node = found[-1]  # as importing it would: a later definition replaces an earlier one
+        return NoDeclaration(advice=_advice(tree, class_name))
+    if len(found) > 1:
+        raise WorkloadError(
+            f"{path}:{found[1].lineno}: class {class_name} is defined a second time, so which one would run cannot be "
+            "told without running the file; keep one"
+        )
+    node = found[0]
     _require_methods(path, node)
     variants = _variants(path, node)
     refused, refused_variants = _refused(path, node, variants)
     return Declaration(
-        summary=_first_line(ast.get_docstring(tree)),
-        class_summary=_first_line(ast.get_docstring(node)),
+        summary=_first_line(tree),
+        class_summary=_first_line(node),
         sha256=f"sha256:{hashlib.sha256(content).hexdigest()}",
         variants=variants,
         refused=refused,
@@ -63,24 +81,89 @@ def read_declaration(path: Path, class_name: str) -> Declaration | None:
 
 def _content(path: Path) -> bytes:
     try:
+        # Opening a pipe would wait for its other end for ever, and what it gives cannot be read again by the runs.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise WorkloadError(f"{path} is not a regular file; name a Python file, or a folder of them")
         with path.open("rb") as stream:
             content = stream.read(FILE_CAP_BYTES + 1)
     except OSError as error:
-        raise WorkloadError(f"cannot read {path}: {error.strerror or error}") from error
+        raise WorkloadError(
+            f"cannot read {path}: {error.strerror or error}; correct the path or its permissions"
+        ) from error
     if len(content) > FILE_CAP_BYTES:
-        raise WorkloadError(f"{path} is larger than {FILE_CAP_BYTES} bytes; a workload is a short Python file")
+        raise WorkloadError(
+            f"{path} is larger than {FILE_CAP_BYTES} bytes; a workload is a short Python file, "
+            "keep data and generated code in files beside it"
+        )
     return content
 
 
-def _first_line(docstring: str | None) -> str:
-    return docstring.strip().partition("\n")[0].strip() if docstring else ""
+def _parse(path: Path, content: bytes) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a stray backslash is the author's business, and no error here under -W
+            return ast.parse(content, filename=str(path))
+    except SyntaxError as error:
+        where = f"{path}:{error.lineno}" if error.lineno else str(path)
+        raise WorkloadError(f"{where} is not valid Python: {error.msg}; correct it, or move the file away") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = str(error) or "its expressions are nested too deeply"
+        raise WorkloadError(f"{path} is not valid Python: {reason}; correct it, or move the file away") from error
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when the body does, in order: those under `if`, `try` and the like too."""
+    waiting: list[ast.AST] = list(reversed(body))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            waiting.extend(reversed([child for child in ast.iter_child_nodes(node) if _holds_statements(child)]))
+
+
+def _holds_statements(node: ast.AST) -> bool:
+    return isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case)
+
+
+def _bindings(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+    """Every name that running the body binds, with the statement that does."""
+    for statement in _statements(body):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield statement.name, statement
+            continue
+        if isinstance(statement, ast.AnnAssign) and statement.value is None:
+            continue  # an annotation alone binds nothing
+        for child in ast.iter_child_nodes(statement):
+            for part in () if _holds_statements(child) else ast.walk(child):
+                match part:
+                    case ast.Name(id=name, ctx=ast.Store()):
+                        yield name, statement
+                    case ast.alias(name=name, asname=other):
+                        yield other or name, statement
+
+
+def _advice(tree: ast.Module, class_name: str) -> str:
+    for name, statement in _bindings(tree.body):
+        if name == class_name and isinstance(statement, ast.ImportFrom):
+            origin = f"{'.' * statement.level}{statement.module or ''}"
+            return f"it imports {class_name} from {origin}: name the file or the module that defines it"
+    classes = [name for name, statement in _bindings(tree.body) if isinstance(statement, ast.ClassDef)]
+    close = difflib.get_close_matches(class_name.lower(), [name.lower() for name in classes], n=1)
+    return next((f"did you mean its class {name}?" for name in classes if [name.lower()] == close), "")
+
+
+def _first_line(node: ast.Module | ast.ClassDef) -> str:
+    first = (ast.get_docstring(node) or "").strip().partition("\n")[0].strip()
+    # A lone surrogate in a docstring cannot be written to the evidence.
+    return first.encode(errors="backslashreplace").decode()
 
 
 def _require_methods(path: Path, node: ast.ClassDef) -> None:
-    if node.bases:
+    if node.bases or node.keywords:
         return  # they may come from there
-    defined = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
-    if missing := [method for method in METHODS if method not in defined]:
+    bound = {name for name, _ in _bindings(node.body)}
+    if missing := [method for method in METHODS if method not in bound]:
         raise WorkloadError(
             f"{path}:{node.lineno}: class {node.name} has no method {' and no '.join(missing)}; "
             "a workload offers setup(device), step() and state()"
@@ -88,16 +171,26 @@ def _require_methods(path: Path, node: ast.ClassDef) -> None:
 
 
 def _literal(path: Path, node: ast.ClassDef, name: str) -> tuple[object, int] | None:
-    for item in node.body:
-        targets = item.targets if isinstance(item, ast.Assign) else [getattr(item, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            value = getattr(item, "value", None)
-            try:
-                return ast.literal_eval(value) if value is not None else None, item.lineno
-            except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-                raise WorkloadError(
-                    f"{path}:{item.lineno}: {name} is read without importing the file, so it must be a literal"
-                ) from None
+    """The value of a class attribute and its line; None where the class does not have it."""
+    binding = [statement for bound, statement in _bindings(node.body) if bound == name]
+    if not binding:
+        return None
+    statement = binding[0]
+    if len(binding) == 1 and statement in node.body and (value := _assigned(statement)) is not None:
+        # What is no literal ends in the error below, which says what it must be.
+        with contextlib.suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            return ast.literal_eval(value), statement.lineno
+    raise WorkloadError(
+        f"{path}:{binding[-1].lineno}: {name} is read without importing the file, so the class must assign it once, "
+        "as a literal"
+    )
+
+
+def _assigned(statement: ast.stmt) -> ast.expr | None:
+    """The right side of an assignment to one name."""
+    match statement:
+        case ast.Assign(targets=[ast.Name()]) | ast.AnnAssign():
+            return statement.value
     return None
 
 
@@ -114,8 +207,8 @@ def _variants(path: Path, node: ast.ClassDef) -> tuple[str, ...]:
         raise WorkloadError(
             f"{path}:{line}: variants must be a tuple of words of letters, digits, dots and underscores"
         )
-    if len(set(value)) < len(value):
-        raise WorkloadError(f"{path}:{line}: a variant is named twice in {value}")
+    if twice := sorted({word for word in value if value.count(word) > 1}):
+        raise WorkloadError(f"{path}:{line}: variant {' and '.join(twice)} is named twice; name each once")
     return tuple(value)
 
 
@@ -129,7 +222,9 @@ def _refused(
     value, line = declared
     if _is_refusal(value):
         return dict(value), {}  # type: ignore[call-overload]
-    if isinstance(value, dict) and all(word in variants and _is_refusal(entry) for word, entry in value.items()):
+    if isinstance(value, dict) and all(isinstance(word, str) and _is_refusal(entry) for word, entry in value.items()):
+        if unknown := [word for word in value if word not in variants]:
+            raise WorkloadError(f"{path}:{line}: refused names {unknown[0]!r}, which is no variant; correct it")
         return {}, value
     raise WorkloadError(
         f"{path}:{line}: refused must map a device type, cpu or cuda, to the source that documents the refusal, "
@@ -138,6 +233,8 @@ def _refused(
 
 
 def _is_refusal(value: object) -> bool:
+    # A source is one line of text: it is shown in the report.
     return isinstance(value, dict) and all(
-        key in ("cpu", "cuda") and isinstance(source, str) and source for key, source in value.items()
+        key in ("cpu", "cuda") and isinstance(source, str) and source and source.isprintable()
+        for key, source in value.items()
     )

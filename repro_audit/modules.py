@@ -1,7 +1,8 @@
 """Finds the file of a module without importing it or its packages."""
 
-import re
+import importlib.machinery
 import sys
+from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -14,13 +15,13 @@ def find_module(name: str) -> Path:
     Raises:
         WorkloadError: There is no such module, or it has no source file.
     """
-    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", name):
-        raise WorkloadError(f"{name!r} is no module name; name a workload as module:Class")
-    locations: list[str] | None = [str(Path.cwd()), *sys.path]
-    spec: ModuleSpec | None = None
     parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise WorkloadError(f"{name!r} is no module name; name a workload as module:Class")
+    locations: Sequence[str] = [str(Path.cwd()), *sys.path]
+    spec: ModuleSpec | None = None
     for depth in range(1, len(parts) + 1):
-        spec = _find_spec(".".join(parts[:depth]), locations)
+        spec = _find_spec(parts[:depth], locations)
         if spec is None:
             raise WorkloadError(
                 f"no module {'.'.join(parts[:depth])} in the current directory or in {sys.executable}'s environment; "
@@ -32,10 +33,15 @@ def find_module(name: str) -> Path:
     return Path(spec.origin)
 
 
-def _find_spec(name: str, locations: list[str] | None) -> ModuleSpec | None:
+def _find_spec(parts: Sequence[str], locations: Sequence[str]) -> ModuleSpec | None:
+    """Asks every finder in turn, those of editable installs included, as the import system would."""
     for finder in sys.meta_path:
-        if (find := getattr(finder, "find_spec", None)) is not None:
-            spec: ModuleSpec | None = find(name, locations)
-            if spec is not None:
-                return spec
+        if (find := getattr(finder, "find_spec", None)) is None:
+            continue
+        # The path finder looks for the last part alone; given more, it demands that a namespace package's parent
+        # has been imported.
+        name = parts[-1] if finder is importlib.machinery.PathFinder else ".".join(parts)
+        spec: ModuleSpec | None = find(name, locations)
+        if spec is not None:
+            return spec
     return None

@@ -1,5 +1,6 @@
 """Parses what the command line and the environment say about devices and `CUBLAS_WORKSPACE_CONFIG`."""
 
+import difflib
 import re
 from collections.abc import Mapping
 
@@ -26,12 +27,15 @@ def resolve_cublas_workspace(option: str | None, environ: Mapping[str, str]) -> 
         option: One of `CUBLAS_CHOICES`, or None: a valid value of the user's own is kept, else the default is set.
 
     Raises:
-        UsageError: The environment holds a value with which cuBLAS does not repeat, and nothing said to take it.
+        UsageError: `option` is no such choice, or the environment holds a value with which cuBLAS does not repeat and
+            nothing said to take it.
     """
     value = environ.get(CUBLAS_VARIABLE)
     if option == "inherit":
         return CublasWorkspace(value=value, source="inherit")
     if option is not None:
+        if option not in CUBLAS_VALUES:
+            raise UsageError(f"--cublas-workspace {option!r} is not valid; choose {', '.join(CUBLAS_CHOICES)}")
         return CublasWorkspace(value=option, source="option")
     if value is None:
         return CublasWorkspace(value=DEFAULT_CUBLAS_VALUE, source="default")
@@ -62,4 +66,6 @@ def parse_device(text: str) -> str:
         return "cpu"
     if match := re.fullmatch(r"cuda(?::(0|[1-9][0-9]{0,3}))?", text):
         return f"cuda:{match[1] or 0}"
-    raise UsageError(f"{text!r} is no device that can be audited; name cpu, cuda or cuda:N")
+    near = difflib.get_close_matches(text.lower(), ["cpu", "cuda"], n=1)
+    guess = f" (did you mean {near[0]}?)" if near else ""
+    raise UsageError(f"{text!r} is no device that can be audited{guess}; name cpu, cuda or cuda:N")

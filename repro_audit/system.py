@@ -4,12 +4,12 @@ import importlib.metadata
 import os
 import platform
 import re
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from repro_audit import __version__
+from repro_audit.checkouts import git_facts
 from repro_audit.records import Environment, WorkerEnvironment, WorkloadSource
 
 PACKAGES = ("torch", "numpy", "rich", "PyYAML", "msgspec")
@@ -17,60 +17,66 @@ PACKAGES = ("torch", "numpy", "rich", "PyYAML", "msgspec")
 VARIABLES = frozenset(
     {
         "ATEN_CPU_CAPABILITY",
-        "CUBLASLT_WORKSPACE_SIZE",
-        "CUBLAS_WORKSPACE_CONFIG",
+        "BLIS_NUM_THREADS",
+        "CUDA_DEVICE_MAX_CONNECTIONS",
         "CUDA_DEVICE_ORDER",
+        "CUDA_FORCE_PTX_JIT",
         "CUDA_LAUNCH_BLOCKING",
         "CUDA_MODULE_LOADING",
         "CUDA_VISIBLE_DEVICES",
-        "CUDNN_DETERMINISTIC",
-        "DNNL_DEFAULT_FPMATH_MODE",
         "GLIBC_TUNABLES",
+        "GOTO_NUM_THREADS",
         "LC_ALL",
         "LANG",
         "LD_PRELOAD",
         "LD_LIBRARY_PATH",
+        "NPY_DISABLE_CPU_FEATURES",
+        "NUMEXPR_NUM_THREADS",
         "NVIDIA_TF32_OVERRIDE",
-        "ONEDNN_DEFAULT_FPMATH_MODE",
-        "ONEDNN_MAX_CPU_ISA",
-        "ONEDNN_PRIMITIVE_CACHE_CAPACITY",
+        "NVIDIA_VISIBLE_DEVICES",
         "PYTHONHASHSEED",
+        "PYTHONMALLOC",
+        "PYTHONOPTIMIZE",
         "PYTORCH_ALLOC_CONF",
         "PYTORCH_CUDA_ALLOC_CONF",
         "PYTORCH_NO_CUDA_MEMORY_CACHING",
         "PYTORCH_NVML_BASED_CUDA_CHECK",
-        "TF32_OVERRIDE",
         "TZ",
+        "VECLIB_MAXIMUM_THREADS",
     }
 )
 """Environment variables that bits can depend on, by name."""
 
 VARIABLE_PREFIXES = (
+    "CUBLASLT_",
+    "CUBLAS_",
+    "CUDNN_",
+    "DNNL_",
     "GOMP_",
     "KMP_",
     "MALLOC_",
     "MKL_",
     "NCCL_",
     "OMP_",
+    "ONEDNN_",
     "OPENBLAS_",
     "TORCHDYNAMO_",
     "TORCHINDUCTOR_",
-    "TORCH_CUDNN_",
-    "TORCH_BLAS_",
-    "TORCH_ALLOW_TF32_",
+    "TORCH_",
+    "TRITON_",
 )
 """The same for families of variables, each the settings of one library."""
 
-_SECRET = re.compile(r"TOKEN|KEY|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+_SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTH", re.IGNORECASE)
 
-GIT_TIMEOUT_SECONDS = 10.0
+_LOGIN_IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 def parent_environment(worker: WorkerEnvironment, sources: Iterable[WorkloadSource]) -> Environment:
     """The whole environment: the worker's share, and what the parent sees itself.
 
     Args:
-        sources: The workloads; the state of the git checkouts they lie in is recorded.
+        sources: The workloads; the state of the git checkouts that they and the current directory lie in is recorded.
     """
     return Environment(
         python=python_facts(),
@@ -81,7 +87,7 @@ def parent_environment(worker: WorkerEnvironment, sources: Iterable[WorkloadSour
         absent_devices=worker.absent_devices,
         flags=worker.flags,
         variables=recorded_variables(os.environ),
-        git=git_facts({Path(source.path).parent for source in sources} or {Path.cwd()}),
+        git=git_facts([Path(), *(Path(source.path).parent for source in sources)]),
     )
 
 
@@ -91,7 +97,7 @@ def python_facts() -> dict[str, str]:
         "version": platform.python_version(),
         "implementation": platform.python_implementation(),
         "compiler": platform.python_compiler(),
-        "executable": sys.executable,
+        "executable": _text(sys.executable),
     }
 
 
@@ -117,7 +123,7 @@ def system_facts() -> dict[str, str]:
         "cpu": _cpu_model(),
         "logical_cores": str(os.cpu_count() or 0),
         "usable_cores": str(_usable_cores()),
-        "cpu_quota": _cpu_quota(),
+        "cpu_quota_cores": cpu_quota(Path("/")),
         "memory_bytes": _memory_bytes(),
     }
     return {name: value for name, value in facts.items() if value}
@@ -135,67 +141,60 @@ def _distribution() -> str:
 
 
 def _cpu_model() -> str:
-    for line in _read("/proc/cpuinfo").splitlines():
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "model name":
             return value.strip()
     return platform.processor()
 
 
-def _cpu_quota() -> str:
-    """The control group's limit in cores, for containers that may use less than they see."""
-    quota, _, period = _read("/sys/fs/cgroup/cpu.max").strip().partition(" ")
-    return f"{int(quota) / int(period):g}" if quota.isdigit() and period.isdigit() else ""
+def cpu_quota(root: Path) -> str:
+    """The control group's limit in cores, for containers that may use less than they see; empty where there is none.
+
+    Source: https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files, and for version 1
+    https://docs.kernel.org/scheduler/sched-bwc.html.
+
+    Args:
+        root: The file system's root.
+    """
+    groups = dict(re.findall(r"^\d+:([^:]*):/*(.*)$", _read(root / "proc/self/cgroup"), re.MULTILINE))
+    limits = []
+    for controllers, group in groups.items():
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+        # A limit binds all groups below; inside a container its own group may be mounted as the topmost.
+        for folder in (top / part for part in (Path(group), *Path(group).parents)):
+            if controllers:
+                quota, period = _read(folder / "cpu.cfs_quota_us").strip(), _read(folder / "cpu.cfs_period_us").strip()
+            else:
+                quota, _, period = _read(folder / "cpu.max").strip().partition(" ")
+            if quota.isdecimal() and period.isdecimal() and int(period):
+                limits.append(int(quota) / int(period))
+    return f"{min(limits):g}" if limits else ""
 
 
 def _memory_bytes() -> str:
-    found = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
+    found = re.search(r"^MemTotal:\s+(\d+) kB", _read(Path("/proc/meminfo")), re.MULTILINE)
     return str(int(found[1]) * 1024) if found else ""
 
 
-def _read(path: str) -> str:
+def _read(path: Path) -> str:
     try:
-        return Path(path).read_text(errors="replace")
+        return path.read_text(errors="replace")
     except OSError:
         return ""
 
 
+def _text(value: str) -> str:
+    """A string of the operating system's, whose bytes may be no UTF-8, as one that can be written to the evidence."""
+    return value.encode(errors="backslashreplace").decode()
+
+
 def recorded_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The allow-listed variables that are set, never one whose name speaks of a secret."""
+    """The allow-listed variables that are set, never one whose name speaks of a secret, nor a login in an address."""
     return {
-        name: value
+        _text(name): _LOGIN_IN_ADDRESS.sub("***", _text(value))
         for name, value in sorted(environ.items())
         if (name in VARIABLES or name.startswith(VARIABLE_PREFIXES)) and not _SECRET.search(name)
     }
-
-
-def git_facts(folders: Iterable[Path]) -> dict[str, str]:
-    """Commit and cleanness of the checkouts that the folders lie in; empty where there is no git, or no checkout.
-
-    Returns:
-        For each checkout, ``<top folder>`` to its commit, followed by `` (dirty)`` where files differ from it.
-    """
-    facts: dict[str, str] = {}
-    for folder in sorted(folders):
-        top = _git(folder, "rev-parse", "--show-toplevel")
-        if top and top not in facts:
-            commit = _git(folder, "rev-parse", "HEAD") or "no commit yet"
-            dirty = _git(folder, "status", "--porcelain")
-            facts[top] = f"{commit} (dirty)" if dirty else commit
-    return facts
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    # Without optional locks, looking at a checkout cannot disturb a git command that runs beside.
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=GIT_TIMEOUT_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode(errors="backslashreplace").strip() if done.returncode == 0 else ""

@@ -51,3 +51,15 @@ def test_devices_have_one_name_each(text, device):
 def test_what_is_no_device_is_an_error_that_names_it(text):
     with pytest.raises(UsageError, match="name cpu, cuda or cuda:N"):
         parse_device(text)
+
+
+def test_a_near_miss_of_a_device_is_answered_with_a_guess():
+    with pytest.raises(UsageError, match=r"'CUDA' .*did you mean cuda\?"):
+        parse_device("CUDA")
+    with pytest.raises(UsageError, match=r"^'mps' is no device that can be audited; name"):
+        parse_device("mps")
+
+
+def test_an_option_that_is_no_choice_is_an_error_that_lists_the_choices():
+    with pytest.raises(UsageError, match=r"':8:8' is not valid; choose :4096:8, :16:8, inherit"):
+        resolve_cublas_workspace(":8:8", {})

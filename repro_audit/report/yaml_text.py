@@ -194,7 +194,7 @@ class _Reader:
     def _node(self, event: yaml.NodeEvent) -> None:
         if event.anchor is not None:
             raise self._error(event, "an alias" if isinstance(event, yaml.AliasEvent) else "an anchor")
-        if event.tag is not None:
+        if getattr(event, "tag", None) is not None:
             raise self._error(event, "a tag")
         if isinstance(event, yaml.ScalarEvent):
             self._add(self._scalar(event), event)

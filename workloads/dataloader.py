@@ -1,0 +1,53 @@
+"""DataLoader with two worker processes, shuffled by a generator, with random augmentation in the workers."""
+
+import random
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Noisy(Dataset[torch.Tensor]):
+    """Samples that draw from the worker's own generators."""
+
+    def __len__(self) -> int:
+        return 48
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((8,), index / 48) + 0.1 * torch.rand(8) + 0.1 * random.random()
+
+
+def seed_worker(_: int) -> None:
+    # PyTorch seeds torch and random in a worker; other generators would go here
+    # (https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader).
+    random.seed(torch.initial_seed() % 2**32)
+
+
+class Workload:
+    def setup(self, device: torch.device) -> None:
+        self.model = nn.Linear(8, 1).to(device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.generator = torch.Generator().manual_seed(99)
+        # Workers yield CPU tensors only, so forking them is safe although CUDA is in use.
+        self.loader = DataLoader(
+            Noisy(),
+            batch_size=16,
+            shuffle=True,
+            num_workers=2,
+            worker_init_fn=seed_worker,
+            generator=self.generator,
+            multiprocessing_context="fork",
+        )
+
+    def step(self) -> torch.Tensor:
+        total = torch.zeros((), device=self.model.weight.device)
+        for batch in self.loader:
+            loss = (self.model(batch.to(total.device)) - 1).square().mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            total += loss.detach()
+        return total
+
+    def state(self) -> dict[str, object]:
+        return {"model": self.model, "optimizer": self.optimizer, "generator": self.generator}

@@ -1,0 +1,29 @@
+"""median with indices among many equal values, forward and backward."""
+
+import torch
+
+
+class Workload:
+    refused = {"cuda": "https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html"}
+
+    def setup(self, device: torch.device) -> None:
+        self.inputs = [draw(device).requires_grad_()]
+        self.indices = torch.zeros(128, dtype=torch.int64, device=device)
+
+    def step(self) -> torch.Tensor:
+        (values,) = self.inputs
+        values.grad = None
+        found, self.indices = values.median(1)
+        loss = (found * torch.linspace(-1.0, 1.0, 128, device=found.device)).sum()
+        loss.backward()
+        with torch.no_grad():
+            values.copy_(draw(values.device))
+        return loss
+
+    def state(self) -> dict[str, object]:
+        return {"inputs": self.inputs, "indices": self.indices}
+
+
+def draw(device: torch.device) -> torch.Tensor:
+    """Few distinct values: many positions hold the one that is asked for."""
+    return torch.randint(0, 8, (128, 1024), device=device).float()

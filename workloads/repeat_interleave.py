@@ -1,0 +1,30 @@
+"""repeat_interleave, whose backward sums what was repeated."""
+
+import torch
+
+
+class Workload:
+    def setup(self, device: torch.device) -> None:
+        self.counts = torch.randint(1, 40, (512,), device=device)
+        self.inputs = [torch.randn(512, 4, device=device, requires_grad=True)]
+        self.outputs: list[torch.Tensor] = []
+
+    def step(self) -> torch.Tensor:
+        for tensor in self.inputs:
+            tensor.grad = None
+        (rows,) = self.inputs
+        self.outputs = [rows.repeat_interleave(self.counts, dim=0), rows.repeat_interleave(8, dim=0)]
+        loss = sum((output * weight_like(output)).sum() for output in self.outputs)
+        loss.backward()
+        with torch.no_grad():
+            for tensor in self.inputs:
+                tensor -= 0.1 * tensor.grad
+        return loss
+
+    def state(self) -> dict[str, object]:
+        return {"inputs": self.inputs, "outputs": self.outputs}
+
+
+def weight_like(output: torch.Tensor) -> torch.Tensor:
+    """Weights that make every element's gradient another one, so that an order of additions shows."""
+    return torch.linspace(-1.0, 1.0, output.numel(), device=output.device).reshape(output.shape)
