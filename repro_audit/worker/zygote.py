@@ -3,6 +3,8 @@
 import contextlib
 import ctypes
 import gc
+import importlib
+import linecache
 import os
 import selectors
 import signal
@@ -14,11 +16,13 @@ from typing import NoReturn
 import msgspec
 
 # Imported here, once, so that no child has to: strict mode and the first optimizer pull these in.
+import torch
 import torch._inductor.config
 import torch.optim
-import torch.utils.data  # noqa: F401
+import torch.utils.data
 
 from repro_audit.records import Task
+from repro_audit.worker.hugepages import collapse_private_memory
 from repro_audit.worker.perform import perform_and_exit
 
 PR_SET_PDEATHSIG = 1
@@ -48,7 +52,9 @@ class Zygote:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(self._control, selectors.EVENT_READ)
         self._selector.register(wakeup_read, selectors.EVENT_READ)
+        _warm()
         gc.collect()
+        collapse_private_memory()
         gc.freeze()  # a collection in a child would otherwise touch, and so copy, every page of this process
         self._control.sendall(b"ready\n")
         while True:
@@ -126,6 +132,15 @@ class Zygote:
             _kill_group(pid)
         _kill_orphans()
         os._exit(0)
+
+
+def _warm() -> None:
+    """Does once what every child would do: none of it is tensor work, draws a number, or depends on a task."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch.profiler._cupti_monitor")  # the first optimizer step of PyTorch 2.13 does
+    for module in (torch.random, torch.cuda, torch.cuda.random):
+        # Seeding notes where it was called from, lest CUDA be initialised later, and reads these sources for it.
+        linecache.getlines(str(module.__file__))
 
 
 def _become_child(task: Task, stdout: int, stderr: int) -> NoReturn:
