@@ -38,16 +38,18 @@ class Workload:
             generator=self.generator,
             multiprocessing_context="fork",
         )
+        self.batches = iter(self.loader)
 
     def step(self) -> torch.Tensor:
-        total = torch.zeros((), device=self.model.weight.device)
-        for batch in self.loader:
-            loss = (self.model(batch.to(total.device)) - 1).square().mean()
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-            total += loss.detach()
-        return total
+        batch = next(self.batches, None)
+        if batch is None:  # the next epoch, with new workers
+            self.batches = iter(self.loader)
+            batch = next(self.batches)
+        loss = (self.model(batch.to(self.model.weight.device)) - 1).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss
 
     def state(self) -> dict[str, object]:
         return {"model": self.model, "optimizer": self.optimizer, "generator": self.generator}

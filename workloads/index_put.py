@@ -10,8 +10,8 @@ class Workload:
         self.variant = variant
 
     def setup(self, device: torch.device) -> None:
-        self.index = torch.randint(0, 64, (65536,), device=device)
-        target, source = torch.randn(64, 2, device=device), torch.randn(65536, 2, device=device)
+        self.index = torch.randint(0, 64, (40_000,), device=device)
+        target, source = torch.randn(64, 2, device=device), torch.randn(40_000, 2, device=device)
         self.inputs = [target.requires_grad_(), source.requires_grad_()]
         self.outputs: list[torch.Tensor] = []
 

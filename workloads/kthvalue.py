@@ -8,13 +8,13 @@ class Workload:
 
     def setup(self, device: torch.device) -> None:
         self.inputs = [draw(device).requires_grad_()]
-        self.indices = torch.zeros(128, dtype=torch.int64, device=device)
+        self.indices = torch.zeros(64, dtype=torch.int64, device=device)
 
     def step(self) -> torch.Tensor:
         (values,) = self.inputs
         values.grad = None
         found, self.indices = values.kthvalue(300, 1)
-        loss = (found * torch.linspace(-1.0, 1.0, 128, device=found.device)).sum()
+        loss = (found * torch.linspace(-1.0, 1.0, 64, device=found.device)).sum()
         loss.backward()
         with torch.no_grad():
             values.copy_(draw(values.device))
@@ -26,4 +26,4 @@ class Workload:
 
 def draw(device: torch.device) -> torch.Tensor:
     """Few distinct values: many positions hold the one that is asked for."""
-    return torch.randint(0, 8, (128, 1024), device=device).float()
+    return torch.randint(0, 8, (64, 1024), device=device).float()

@@ -18,8 +18,8 @@ class Workload:
             self.body = nn.GRU(16, 32, bidirectional=True, batch_first=True).to(device)
             self.head = nn.Linear(64, 1).to(device)
         self.optimizer = torch.optim.Adam([*self.body.parameters(), *self.head.parameters()], lr=1e-2)
-        self.inputs = torch.randn(32, 12, 16, device=device)
-        self.targets = torch.randn(32, 1, device=device)
+        self.inputs = torch.randn(16, 8, 16, device=device)
+        self.targets = torch.randn(16, 1, device=device)
 
     def step(self) -> torch.Tensor:
         outputs, _ = self.body(self.inputs)

@@ -7,7 +7,7 @@ from torch import nn
 class Workload:
     def setup(self, device: torch.device) -> None:
         layer = nn.TransformerEncoderLayer(64, 4, dim_feedforward=128, dropout=0.1, batch_first=True, norm_first=True)
-        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).to(device)
+        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).to(device)
         self.embedding = nn.Embedding(100, 64).to(device)
         self.head = nn.Linear(64, 100).to(device)
         modules = (self.encoder, self.embedding, self.head)
