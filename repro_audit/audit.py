@@ -52,6 +52,8 @@ class _Auditor:
     progress: Progress
     scratch: Path
     modes: tuple[Mode, ...]
+    flags: dict[str, str]
+    """Settings as read back in an armed worker; of a run, only what differs from these is kept."""
     timings: list[RunTiming] = field(default_factory=list)
 
     def make(self, case: Case, planned: Sequence[PlannedRun]) -> list[Launched]:
@@ -68,6 +70,11 @@ class _Auditor:
         self.progress.run_started(case, planned.task.run)
         launched = self.launcher.run(planned)
         ended = launched.ended
+        run = msgspec.structs.replace(
+            launched.run,
+            flags_start=self._deviations(launched.run.flags_start),
+            flags_end=self._deviations(launched.run.flags_end),
+        )
         self.timings.append(
             RunTiming(
                 case=f"{case.workload}/{case.device}",
@@ -83,10 +90,16 @@ class _Auditor:
             self.archive.keep_log(case, planned.task.run, "stderr", ended.stderr)
         except OSError as error:
             note = f"what the run printed could not be kept: {error.strerror or error}"
-            noted = msgspec.structs.replace(launched.run, notes=(*launched.run.notes, note))
-            launched = Launched(run=noted, states=launched.states, roles=launched.roles, ended=ended)
-        self.progress.run_finished(case, planned.task.run, launched.run.outcome)
-        return launched
+            run = msgspec.structs.replace(run, notes=(*run.notes, note))
+        self.progress.run_finished(case, planned.task.run, run.outcome)
+        return Launched(run=run, states=launched.states, roles=launched.roles, ended=ended)
+
+    def _deviations(self, flags: dict[str, str]) -> dict[str, str]:
+        """Settings that were read back otherwise than in the environment; nothing where none was read at all."""
+        if not flags:
+            return {}
+        names = dict.fromkeys((*self.flags, *flags))
+        return {name: flags.get(name, "not read") for name in names if flags.get(name) != self.flags.get(name)}
 
 
 def audit(
@@ -111,6 +124,7 @@ def audit(
     started = datetime.now(UTC)
     canaries = CANARIES if Mode.STRICT in modes else ()
     with tempfile.TemporaryDirectory(prefix="repro-audit-", ignore_cleanup_errors=True) as folder:
+        environment = _environment(launcher, sources, Path(folder))
         auditor = _Auditor(
             settings=settings,
             launcher=launcher,
@@ -118,8 +132,8 @@ def audit(
             progress=progress,
             scratch=Path(folder),
             modes=modes,
+            flags=environment.flags,
         )
-        environment = _environment(launcher, sources, Path(folder))
         present = {device.name for device in environment.devices}
         wanted = devices_of(settings, sorted(present))
         cases = [(Case(workload=source.name, device=device), source) for source in sources for device in wanted]
@@ -281,6 +295,6 @@ def _judged(
 def _tables(launched: Sequence[Launched]) -> tuple[States, dict[str, Role]]:
     """The states of several runs in one table, and the roles of their leaves."""
     return (
-        {digest: leaves for made in launched for digest, leaves in made.states.items()},
+        {digest: state for made in launched for digest, state in made.states.items()},
         {leaf: role for made in launched for leaf, role in made.roles.items()},
     )

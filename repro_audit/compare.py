@@ -10,7 +10,6 @@ from repro_audit.records import (
     DivergenceKind,
     Mode,
     Pairing,
-    Repeat,
     RepeatName,
     Role,
     Run,
@@ -51,9 +50,9 @@ class Side:
         return RepeatName(run=self.run, repeat=self.repeat)
 
     @property
-    def steps(self) -> Repeat:
-        """What was seen in it."""
-        return self.outcome.repeats[self.repeat]
+    def states(self) -> tuple[str, ...]:
+        """Digests of what was there after ``setup`` and after each step."""
+        return self.outcome.repeats[self.repeat].states
 
 
 def compare_runs(runs: Sequence[Run], states: States, roles: Mapping[str, Role]) -> tuple[Comparison, ...]:
@@ -84,19 +83,25 @@ def compare(pairing: Pairing, first: Side, second: Side, states: States, roles: 
     """Compares two repeats step by step, leaf by leaf.
 
     Args:
-        states: The states that the steps of both name.
+        states: The states that both name.
         roles: A role for every leaf of those states.
 
     Raises:
-        KeyError: A step names a state that is not in `states`, or a leaf has no role.
+        KeyError: A repeat names a state that is not in `states`, or a leaf has no role.
     """
     divergence: Divergence | None = None
-    loss_equal = state_equal = len(first.steps.steps) == len(second.steps.steps)
-    if not state_equal:
-        shorter = min(len(first.steps.steps), len(second.steps.steps))
+    loss_equal = state_equal = len(first.states) == len(second.states)
+    for step, (one, other) in enumerate(zip(first.states, second.states, strict=False)):
+        if one == other:
+            continue
+        ours, theirs = states[one].leaves, states[other].leaves
+        loss_equal = loss_equal and ours.get(LOSS_LEAF) == theirs.get(LOSS_LEAF)
+        state_equal = state_equal and _without_loss(ours) == _without_loss(theirs)
+        divergence = divergence or _first_difference(step, ours, theirs, roles)
+    if divergence is None and not state_equal:
         divergence = Divergence(
             kind=DivergenceKind.STRUCTURE,
-            step=shorter,
+            step=min(len(first.states), len(second.states)),
             leaf=LOSS_LEAF,
             first=None,
             second=None,
@@ -104,14 +109,6 @@ def compare(pairing: Pairing, first: Side, second: Side, states: States, roles: 
             total_leaves=1,
             distance_note="one repeat made fewer steps",
         )
-    for one, other in zip(first.steps.steps, second.steps.steps, strict=False):
-        if one.state == other.state and one.loss == other.loss:
-            continue
-        found = _first_difference(one.step, states[one.state], states[other.state], roles)
-        loss_equal = loss_equal and one.loss == other.loss
-        state_equal = state_equal and _without_loss(states[one.state]) == _without_loss(states[other.state])
-        if divergence is None or divergence.step > found.step:
-            divergence = found
     return Comparison(
         pairing=pairing,
         first=first.name,

@@ -54,7 +54,7 @@ def confirm(
         comparison.pairing: comparison for comparison in reversed(comparisons) if comparison.divergence is not None
     }
     launched = make(case, plan_confirmation(case, source, settings, scratch, tuple(first_of_each.values())))
-    states = {digest: leaves for made in launched for digest, leaves in made.states.items()}
+    states = {digest: state for made in launched for digest, state in made.states.items()}
     again = {made.run.name: made.run.outcome for made in launched}
     measured: list[Comparison] = []
     for comparison in comparisons:
@@ -119,6 +119,6 @@ def _measured(
 
 
 def _digest(repeat: Repeat | None, divergence: Divergence, states: States) -> str | None:
-    if repeat is None or divergence.step >= len(repeat.steps):
+    if repeat is None or divergence.step >= len(repeat.states):
         return None
-    return states[repeat.steps[divergence.step].state].get(divergence.leaf)
+    return states[repeat.states[divergence.step]].leaves.get(divergence.leaf)

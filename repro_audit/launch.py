@@ -171,10 +171,10 @@ def _unusable(words: str) -> Failed:
 
 def _contradiction(task: RunTask, record: WorkerRecord) -> Failed | None:
     """Why a record is not what was asked for: a comparison of less than that must never be a PASS."""
-    for digest, leaves in record.states.items():
-        if state_digest(leaves) != digest:
+    for digest, state in record.states.items():
+        if state_digest(state.leaves) != digest:
             return _unusable(f"state {digest} does not hold what its digest says")
-        if missing := leaves.keys() - record.roles.keys():
+        if missing := state.leaves.keys() - record.roles.keys():
             return _unusable(f"leaf {min(missing)} has no role")
     if not isinstance(record.outcome, Completed):
         return None
@@ -182,14 +182,14 @@ def _contradiction(task: RunTask, record: WorkerRecord) -> Failed | None:
     if len(repeats) != task.repeats:
         return _unusable(f"{len(repeats)} repeats were recorded, {task.repeats} asked for")
     for repeat in repeats:
-        if [step.step for step in repeat.steps] != list(range(task.steps + 1)):
-            return _unusable(f"{len(repeat.steps)} steps were recorded, setup and {task.steps} asked for")
-        for step in repeat.steps:
-            if step.state not in record.states:
-                return _unusable(f"the state after step {step.step} is missing")
-            if step.step and (step.loss is None or LOSS_LEAF not in record.states[step.state]):
-                return _unusable(f"the loss of step {step.step} is missing")
-        last = record.states[repeat.steps[-1].state]
+        if len(repeat.states) != task.steps + 1:
+            return _unusable(f"{len(repeat.states)} states were recorded, after setup and {task.steps} steps asked for")
+        for step, digest in enumerate(repeat.states):
+            if digest not in record.states:
+                return _unusable(f"the state after step {step} is missing")
+            if step and (record.states[digest].loss is None or LOSS_LEAF not in record.states[digest].leaves):
+                return _unusable(f"the loss of step {step} is missing")
+        last = record.states[repeat.states[-1]].leaves
         if all(record.roles[leaf] in (Role.LOSS, Role.RNG) for leaf in last):
             return Failed(kind=FailureKind.EMPTY, detail="state() held nothing after the last step", exit_code=0)
     return None

@@ -227,24 +227,24 @@ class Loss(Record, frozen=True, kw_only=True):
     finite: bool
 
 
-class Step(Record, frozen=True, kw_only=True):
-    """What was there after a step; step 0 is after ``setup``."""
+class State(Record, frozen=True, kw_only=True):
+    """What was there after ``setup``, or after a step."""
 
-    step: int
     loss: Loss | None
-    """None for step 0 only."""
-    state: str
-    """`digests.state_digest` of all leaves, the loss and the RNG states included; key of a `States` table."""
+    """The loss that the step returned; None after ``setup``."""
+    leaves: dict[str, str]
+    """Leaf to ``sha256:<hex>``, the loss and the states of all generators included."""
 
 
-States = dict[str, dict[str, str]]
-"""State digest to that state: leaf to ``sha256:<hex>``. Each state that was seen stands there once."""
+States = dict[str, State]
+"""`digests.state_digest` of a state's leaves to that state. Each state that was seen stands there once."""
 
 
 class Repeat(Record, frozen=True, kw_only=True):
     """One execution of a workload from seed to last step."""
 
-    steps: tuple[Step, ...]
+    states: tuple[str, ...]
+    """Digest of the state after ``setup``, then after each step: keys of a `States` table."""
 
 
 class Breach(Record, frozen=True, kw_only=True):
@@ -320,7 +320,9 @@ class Run(Record, frozen=True, kw_only=True):
     alerts: tuple[Alert, ...] = ()
     breaches: tuple[Breach, ...] = ()
     flags_start: dict[str, str] = {}
+    """The settings that were not as `Environment.flags` when they were read back before the first op."""
     flags_end: dict[str, str] = {}
+    """The same after the last op."""
     seeded: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -19,8 +19,8 @@ from repro_audit.records import (
     Repeat,
     Role,
     Run,
+    State,
     States,
-    Step,
 )
 
 ROLES = {
@@ -52,13 +52,13 @@ class Book:
 
     def repeat(self, *steps: Mapping[str, object]) -> Repeat:
         """A repeat whose steps, setup first, hold these leaf values; step 0 never holds a loss."""
-        return Repeat(steps=tuple(self._step(number, leaves) for number, leaves in enumerate(steps)))
+        return Repeat(states=tuple(self._state(number, leaves) for number, leaves in enumerate(steps)))
 
-    def _step(self, number: int, values: Mapping[str, object]) -> Step:
+    def _state(self, number: int, values: Mapping[str, object]) -> str:
         leaves = {leaf: digest(value) for leaf, value in values.items() if number or leaf != "loss"}
         key = state_digest(leaves)
-        self.states[key] = leaves
-        return Step(step=number, loss=loss(values.get("loss", 0)) if number else None, state=key)
+        self.states[key] = State(loss=loss(values.get("loss", 0)) if number else None, leaves=leaves)
+        return key
 
     def completed(self, *repeats: Sequence[Mapping[str, object]]) -> Completed:
         return Completed(repeats=tuple(self.repeat(*steps) for steps in repeats))

@@ -33,8 +33,8 @@ from repro_audit.records import (
     RunTiming,
     Settings,
     SourceLine,
+    State,
     States,
-    Step,
     Verdict,
     Volatile,
     WorkloadSource,
@@ -58,15 +58,15 @@ def loss(text: str = "0.5", *, finite: bool = True) -> Loss:
 
 def repeat(states: States, weight: int = 0, *, last_loss: Loss | None = None) -> Repeat:
     """Setup and two steps; the weight's bits after the last are those of `weight`."""
-    steps = []
+    digests = []
     for number in range(3):
         leaves = {"model/0.weight": digest(("weight", number, weight if number == 2 else 0)), "rng/torch": digest(1)}
         if number:
             leaves["loss"] = digest(("loss", number))
         key = state_digest(leaves)
-        states[key] = leaves
-        steps.append(Step(step=number, loss=(last_loss or loss()) if number else None, state=key))
-    return Repeat(steps=tuple(steps))
+        states[key] = State(loss=(last_loss or loss()) if number else None, leaves=leaves)
+        digests.append(key)
+    return Repeat(states=tuple(digests))
 
 
 def alert(op: str = "put_", **fields: object) -> Alert:
@@ -334,5 +334,5 @@ def environment() -> Environment:
         absent_devices={"cuda": "built without CUDA"},
         flags={"deterministic_algorithms": "True", "cudnn.benchmark": "False"},
         variables={"OMP_NUM_THREADS": "2"},
-        git={"commit": "0e1234567", "dirty": "no"},
+        git={"/home/user/project": "0e1234567 (dirty)"},
     )

@@ -97,7 +97,7 @@ def record(folder: Path, interpreter: Interpreter, name: str = "task") -> Worker
 
 def leaves(found: WorkerRecord) -> dict[str, str]:
     assert isinstance(found.outcome, Completed)
-    return found.states[found.outcome.repeats[0].steps[-1].state]
+    return found.states[found.outcome.repeats[0].states[-1]].leaves
 
 
 @pytest.fixture(scope="module")

@@ -94,8 +94,10 @@ def test_the_sign_of_zero_is_a_difference(report):
 
 def test_equal_losses_do_not_hide_other_parameters(report):
     same = comparison(report, "divergence_parameter", Pairing.SAME_PROCESS)
-    first, second = (outcome(report, "divergence_parameter").repeats[n] for n in range(2))
-    assert first.steps[2].loss == second.steps[2].loss
+    states = result(report, "divergence_parameter").states
+    first, second = (states[repeat.states[2]] for repeat in outcome(report, "divergence_parameter").repeats)
+    assert first.loss == second.loss
+    assert same.loss_equal
     assert not same.state_equal
 
 
@@ -187,8 +189,9 @@ def test_a_crash_names_its_signal_and_line(report):
 def test_uninitialised_memory_repeats_under_strict_mode_but_the_losses_are_shown_as_not_finite(report):
     found = result(report, "uninitialised_memory")
     assert found.verdict is Verdict.PASS
-    completed = outcome(report, "uninitialised_memory")
-    assert all(step.loss is not None and not step.loss.finite for step in completed.repeats[0].steps[1:])
+    (repeat,) = outcome(report, "uninitialised_memory", "strict-b1").repeats
+    losses = [found.states[digest].loss for digest in repeat.states[1:]]
+    assert all(loss is not None and not loss.finite for loss in losses)
 
 
 def test_an_output_flood_is_bounded_and_counted(report):

@@ -144,7 +144,10 @@ def damaged_records():
     book = Book()
     good = record(book, book.completed([LEAVES, LEAVES]))
     encoded = msgspec.json.encode(good)
-    tampered = {key: {**leaves, "extra": digest(99)} for key, leaves in book.states.items()}
+    tampered = {
+        key: msgspec.structs.replace(state, leaves={**state.leaves, "extra": digest(99)})
+        for key, state in book.states.items()
+    }
     no_loss = Book()
     without_loss = no_loss.completed([LEAVES, {leaf: 0 for leaf in LEAVES if leaf != "loss"}])
     return {

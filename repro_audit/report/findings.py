@@ -280,11 +280,17 @@ def _non_finite(name: str, result: CaseResult) -> Iterator[Finding]:
     for run in result.runs:
         if not isinstance(run.outcome, Completed) or run.mode != "strict":
             continue
-        losses = [step for repeat in run.outcome.repeats for step in repeat.steps if step.loss and not step.loss.finite]
-        if losses and losses[0].loss:
+        losses = [
+            (result.states[digest].loss, step)
+            for repeat in run.outcome.repeats
+            for step, digest in enumerate(repeat.states)
+        ]
+        for loss, step in losses:
+            if loss is None or loss.finite:
+                continue
             yield Finding(
                 level=Level.NOTE,
-                title=f"{name}: the loss is {losses[0].loss.text} {step_name(losses[0].step)}",
+                title=f"{name}: the loss is {loss.text} {step_name(step)}",
                 next_step="bits were compared all the same; if it is finite without strict mode, uninitialised memory "
                 "is read, which strict mode fills with NaN",
             )

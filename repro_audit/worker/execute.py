@@ -21,8 +21,8 @@ from repro_audit.records import (
     Repeat,
     Role,
     RunTask,
+    State,
     States,
-    Step,
     WorkerRecord,
 )
 from repro_audit.worker.alerts import AlertLog, is_side_effect, refusal
@@ -94,7 +94,7 @@ def _outcome(task: RunTask, device: torch.device, watch: Watch, log: AlertLog, s
         for seen.repeat in range(task.repeats):
             seen.seeded = seed_generators(task.seed)
             workload = _construct(workload_class, task.source.variant)
-            seen.repeats.append(Repeat(steps=tuple(_steps(workload, task, device, watch, log, seen))))
+            seen.repeats.append(Repeat(states=tuple(_steps(workload, task, device, watch, log, seen))))
     except BaseException as error:  # noqa: BLE001 - the worker's outer shell: what a workload does is a result
         return _classified(error, task.mode, seen)
     return Completed(repeats=tuple(seen.repeats))
@@ -106,8 +106,8 @@ def _construct(workload_class: type[Any], variant: str | None) -> Any:
 
 def _steps(
     workload: Any, task: RunTask, device: torch.device, watch: Watch, log: AlertLog, seen: _Seen
-) -> Iterator[Step]:
-    """Executes a repeat, yielding what was there after setup, as step 0, and after each step."""
+) -> Iterator[str]:
+    """Executes a repeat, yielding the digest of what was there after setup, which is step 0, and after each step."""
     for seen.step in range(task.steps + 1):
         log.step = seen.step
         watch.check(seen.repeat, seen.step)
@@ -123,12 +123,12 @@ def _steps(
         leaves.update(generator_states())
         digests = digest_leaves(leaves)
         state = state_digest(digests)
-        seen.states[state] = digests
+        seen.states[state] = State(loss=loss, leaves=digests)
         seen.roles.update({path: leaf.role for path, leaf in leaves.items()})
         for fetch in task.fetches:
             if (fetch.repeat, fetch.step) == (seen.repeat, seen.step) and fetch.leaf in leaves:
                 torch.save(leaves[fetch.leaf].value, fetch.path)
-        yield Step(step=seen.step, loss=loss, state=state)
+        yield state
 
 
 def _attributed(task: RunTask, device: torch.device) -> tuple[Attributed, tuple[str, ...]]:

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from repro_audit.records import Comparison, Pairing, RepeatName
+from repro_audit.records import Comparison, Pairing, RepeatName, State
 from repro_audit.report.consistency import contradictions
 from tests.sample_reports import canaries, completed_case, report
 
@@ -30,7 +30,7 @@ def comparison(run: str, repeat: int) -> Comparison:
     [
         (changed(states={}), "run strict-a, repeat 0: the state after step 0 is missing"),
         (changed(roles={}), "leaf model/0.weight has no role"),
-        (changed(states={"sha256:" + "0" * 64: {}}), "does not hold what its digest says"),
+        (changed(states={"sha256:" + "0" * 64: State(loss=None, leaves={})}), "does not hold what its digest says"),
         (changed(comparisons=(comparison("strict-b2", 0),)), "run strict-b2, which is not there"),
         (changed(comparisons=(comparison("strict-b1", 1),)), "repeat 1 of run strict-b1, which is not there"),
         (changed(comparisons=(comparison("strict-b1", -1),)), "repeat -1 of run strict-b1, which is not there"),
