@@ -222,12 +222,6 @@ def _audit_case(
         return _judged(auditor, case, declared, launched, source, scratch)
 
 
-def is_inventory(report: AuditReport) -> bool:
-    """Whether a report holds warn_only runs and no others."""
-    modes = {run.mode for result in report.cases for run in result.runs}
-    return modes == {Mode.WARN_ONLY}
-
-
 def absence(device: str, environment: Environment) -> str:
     """Why a device is not there."""
     kind = device.partition(":")[0]

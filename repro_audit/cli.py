@@ -4,15 +4,13 @@ import argparse
 import os
 import signal
 import sys
-import tempfile
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from repro_audit import __version__
 from repro_audit.errors import ReproAuditError, UsageError
+from repro_audit.exit_codes import ExitCode
 from repro_audit.settings import CUBLAS_CHOICES, parse_device
-from repro_audit.verdict import ExitCode
 
 EXIT_CODES = """\
 exit codes:
@@ -51,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.VERIFIED
     except Exception as error:  # noqa: BLE001 - a traceback on a user's screen is a bug
+        import tempfile
+        import traceback
+
         with tempfile.NamedTemporaryFile("w", prefix="repro-audit-", suffix=".txt", delete=False) as report:
             traceback.print_exc(file=report)
         print(
@@ -227,30 +228,30 @@ def _device(text: str) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from repro_audit.commands import run
+    from repro_audit.commands.run import run
 
     return run(arguments)
 
 
 def _inventory(arguments: argparse.Namespace) -> int:
-    from repro_audit.commands import inventory
+    from repro_audit.commands.run import inventory
 
     return inventory(arguments)
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from repro_audit.commands import list_workloads
+    from repro_audit.commands.listing import list_workloads
 
     return list_workloads(arguments)
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from repro_audit.commands import show
+    from repro_audit.commands.show import show
 
     return show(arguments)
 
 
 def _environment(arguments: argparse.Namespace) -> int:
-    from repro_audit.commands import environment
+    from repro_audit.commands.environment import environment
 
     return environment(arguments)

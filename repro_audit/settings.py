@@ -3,9 +3,12 @@
 import difflib
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from repro_audit.errors import UsageError
-from repro_audit.records import CublasWorkspace
+
+if TYPE_CHECKING:
+    from repro_audit.records import CublasWorkspace
 
 CUBLAS_VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 
@@ -20,7 +23,7 @@ CUBLAS_CHOICES = (*CUBLAS_VALUES, "inherit")
 DEFAULT_CUBLAS_VALUE = ":4096:8"
 
 
-def resolve_cublas_workspace(option: str | None, environ: Mapping[str, str]) -> CublasWorkspace:
+def resolve_cublas_workspace(option: str | None, environ: Mapping[str, str]) -> "CublasWorkspace":
     """Decides the `CUBLAS_WORKSPACE_CONFIG` of the runs.
 
     Args:
@@ -30,6 +33,9 @@ def resolve_cublas_workspace(option: str | None, environ: Mapping[str, str]) -> 
         UsageError: `option` is no such choice, or the environment holds a value with which cuBLAS does not repeat and
             nothing said to take it.
     """
+    # The records cost `--help`, which wants the choices of this module alone, a third of its time.
+    from repro_audit.records import CublasWorkspace
+
     value = environ.get(CUBLAS_VARIABLE)
     if option == "inherit":
         return CublasWorkspace(value=value, source="inherit")
@@ -48,7 +54,7 @@ def resolve_cublas_workspace(option: str | None, environ: Mapping[str, str]) -> 
     return CublasWorkspace(value=value, source="environment")
 
 
-def worker_environment(environ: Mapping[str, str], cublas_workspace: CublasWorkspace) -> dict[str, str]:
+def worker_environment(environ: Mapping[str, str], cublas_workspace: "CublasWorkspace") -> dict[str, str]:
     """The environment of the interpreters: the user's own, with the one variable that strict mode needs."""
     variables = {name: value for name, value in environ.items() if name != CUBLAS_VARIABLE}
     if cublas_workspace.value is not None:

@@ -1,9 +1,9 @@
 """Judges a case from its runs and comparisons, and an audit from its cases: pure functions of the evidence."""
 
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import assert_never
 
+from repro_audit.exit_codes import ExitCode
 from repro_audit.records import (
     CanaryResult,
     CaseResult,
@@ -17,17 +17,6 @@ from repro_audit.records import (
     Summary,
     Verdict,
 )
-
-
-class ExitCode(IntEnum):
-    """What the process exit code says."""
-
-    VERIFIED = 0
-    FINDING = 1
-    USAGE = 2
-    INCOMPLETE = 3
-    NOTHING = 5
-    INTERRUPTED = 130
 
 
 def judge(

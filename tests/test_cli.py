@@ -198,6 +198,10 @@ def test_an_inventory_lists_every_alert_with_its_line_and_keeps_nothing_unasked(
     cases = json.loads(capsys.readouterr().out)["cases"]
     alerts = {case["case"]["workload"]: case["runs"][0]["alerts"] for case in cases}
     assert [(alert["op"], alert["count"]) for alert in alerts["refused_put"]] == [("put_", 3)]
+    forward, backward = alerts["refused_backward"]
+    assert (forward["phase"], backward["phase"], backward["count"]) == ("forward", "backward", 3)
+    assert "loss.backward()" in backward["location"]["text"]
+    assert "self.target.put(" in backward["forward_location"]["text"]
     assert not (folder / "reports").exists()
     assert cli.main(["inventory", "refused_put", "--workloads", str(KNOWN_BAD), "--output", "kept"]) == 0
     printed = capsys.readouterr().out

@@ -1,8 +1,9 @@
 import pytest
 
 from repro_audit.compare import compare_runs
+from repro_audit.exit_codes import ExitCode
 from repro_audit.records import CanaryResult, Case, CaseResult, FailureKind, Verdict
-from repro_audit.verdict import ExitCode, judge, summarize, summarize_inventory
+from repro_audit.verdict import judge, summarize, summarize_inventory
 from tests.builders import LEAVES, ROLES, Book, alert, breach, failed, refused, run
 
 GOOD = [LEAVES, LEAVES]

@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.table import Table
 
 from repro_audit.records import Environment
-from repro_audit.report.table import text
+from repro_audit.report.plain import text
 
 
 def print_environment(environment: Environment, console: Console) -> None:

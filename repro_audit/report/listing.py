@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from repro_audit.records import WorkloadSource
-from repro_audit.report.table import text
+from repro_audit.report.plain import text
 
 
 def print_listing(sources: Sequence[WorkloadSource], console: Console) -> None:

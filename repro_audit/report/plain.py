@@ -2,6 +2,8 @@
 
 import unicodedata
 
+from rich.text import Text
+
 
 def printable(text: str) -> str:
     """The text without what a terminal would obey: escapes and other control characters, and direction overrides.
@@ -22,3 +24,8 @@ def _replacement(character: str) -> str:
         return "    "
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def text(content: object, style: str = "") -> Text:
+    """Text of unknown origin: no markup, nothing that a terminal would obey."""
+    return Text(printable(str(content)), style=style)

@@ -11,7 +11,7 @@ from rich.text import Text
 from repro_audit.known_alerts import cpu_column_note
 from repro_audit.records import AuditReport, CaseResult, Comparison, Mode, Pairing, Verdict
 from repro_audit.report.findings import Finding, Level, bound_statement, findings
-from repro_audit.report.plain import printable
+from repro_audit.report.plain import text
 
 VERDICT_STYLES = {
     Verdict.PASS: "bold green",
@@ -25,11 +25,6 @@ LEVEL_STYLES = {Level.FINDING: "bold red", Level.INCOMPLETE: "bold yellow", Leve
 
 NARROW_COLUMNS = 100
 """Below this width the table keeps to what decides."""
-
-
-def text(content: object, style: str = "") -> Text:
-    """Text of unknown origin: no markup, nothing that a terminal would obey."""
-    return Text(printable(str(content)), style=style)
 
 
 def report_renderable(report: AuditReport, width: int) -> RenderableType:

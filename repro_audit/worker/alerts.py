@@ -1,26 +1,40 @@
 """Recognises strict mode's refusals in errors, and collects every alert of a warn_only run."""
 
+import os
 import re
 import sys
+import threading
 import warnings
-from types import FrameType, TracebackType
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
-from repro_audit.records import Alert, Phase, SourceLine
-from repro_audit.worker.source_lines import in_backward, line_of_stack, line_of_traceback
+import torch
 
-# Context::alertNotDeterministic, called by ops and extensions alike; the caller's name may hold spaces.
+from repro_audit.records import Alert, Phase, SourceLine
+from repro_audit.worker.source_lines import in_backward, line_of_stack, line_of_traceback, raised_in_backward
+
+# Context::alertNotDeterministic, called by ops and extensions alike; the caller's name may hold spaces. What another
+# process or thread passed on has a prefix ("RuntimeError: ", "got RuntimeError('"), which is no part of the name.
 # Source: https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/Context.cpp
 _IMPLEMENTATION = re.compile(
-    r"(?:^|(?<=\n)|(?<=Error: )|(?<=Warning: ))(?P<op>[^\n]{1,200}?) does not have a deterministic implementation, "
-    r"but you set 'torch\.use_deterministic_algorithms\(True(?:, warn_only=True)?\)'"
+    r"(?:^|\n)(?:[^\n]*(?:: |\w\([\"']))?(?P<op>[^\n]{1,200}?) does not have a deterministic implementation"
+    r"[^\n]{0,80}?, but you set 'torch\.use_deterministic_algorithms\(True(?:, warn_only=True)?\)'"
 )
 
 # The attention kernels have a text of their own.
-# Source: https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/transformers/sdp_utils_cpp.h
+# Source: https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/transformers/cuda/attention_backward.cu
 _ATTENTION = re.compile(
     r"(?P<op>Flash Attention|Memory Efficient attention|cuDNN Attention) defaults to a non-deterministic algorithm"
 )
+
+# One op, which is refused in other words than it is warned of.
+# Source: https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/kernel/flex/flex_flash_attention.py
+_FLEX = re.compile(
+    r"Deterministic backward for flex_attention with block_mask and BACKEND='FLASH' requires"
+    r"|flex_attention backward with block_mask and BACKEND='FLASH' does not have a deterministic implementation"
+)
+FLEX_OP = "flex_attention backward with block_mask and BACKEND='FLASH'"
 
 # Before 2.13, the first cuBLAS call in strict mode without CUBLAS_WORKSPACE_CONFIG.
 # Source: https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/Context.cpp, alertCuBLASConfigNotDeterministic
@@ -34,8 +48,11 @@ def refused_op(message: str) -> str | None:
     """The op that strict mode refuses in the text of an error or a warning; None where it is no refusal.
 
     Texts of PyTorch 2.9 to 2.14 are known. An error that another process or thread passed on with its traceback
-    (``Caught RuntimeError in replica 0 ...``) is recognised, too.
+    (``Caught RuntimeError in replica 0 ...``) is recognised, too, and so is one whose text quotes a refusal: whoever
+    raised it had been refused.
     """
+    if _FLEX.search(message):
+        return FLEX_OP
     if found := _IMPLEMENTATION.search(message) or _ATTENTION.search(message):
         return found["op"].strip()
     return CUBLAS_OP if _CUBLAS.search(message) else None
@@ -47,49 +64,55 @@ def is_side_effect(message: str) -> bool:
 
 
 def refusal(error: BaseException, step: int) -> Alert | None:
-    """The refusal that an error is, or was raised from; None where it is another error.
+    """The refusal that an error is, was raised from, or holds in its group; None where it is another error.
 
     Args:
         step: The step it was raised in.
     """
-    seen: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
+    links = list(_links(error))
+    for link in links:
         message = str(link)
-        if isinstance(link, RuntimeError) and (op := refused_op(message)) is not None:
+        op = refused_op(message)
+        if op is not None:
             return Alert(
                 op=op,
                 message=message,
-                phase=Phase.BACKWARD if _raised_in_backward(link.__traceback__) else Phase.FORWARD,
+                phase=Phase.BACKWARD if any(raised_in_backward(one.__traceback__) for one in links) else Phase.FORWARD,
                 step=step,
                 count=1,
                 location=line_of_traceback(link.__traceback__),
                 forward_location=None,
             )
-        link = link.__cause__ or link.__context__
     return None
 
 
-def _raised_in_backward(trace: TracebackType | None) -> bool:
-    while trace is not None:
-        if trace.tb_frame.f_code.co_name == "_engine_run_backward":
-            return True
-        trace = trace.tb_next
-    return False
+def _links(error: BaseException) -> Iterator[BaseException]:
+    """The error and all that led to it, the root of the chain first: its traceback leads to the refused op."""
+    seen: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    for link in waiting:
+        if link is None or any(link is before for before in seen):
+            continue
+        seen.append(link)
+        waiting += [link.__cause__, link.__context__]
+        if isinstance(link, BaseExceptionGroup):
+            waiting += link.exceptions
+    yield from reversed(seen)
 
 
 class AlertLog:
-    """Collects every alert while active, whatever the workload does to Python's warning filters.
+    """Collects every alert while active, whatever the workload does to the warning filters of Python and PyTorch.
 
-    PyTorch's own once-filter has to be lifted with `torch.set_warn_always`, as arming a warn_only run does. Warnings
-    that are no alerts go their usual way.
+    Warnings that are no alerts go their usual way, and so do alerts in a process that the workload forked (a
+    DataLoader's worker): what is collected there nobody would see.
     """
 
     def __init__(self) -> None:
         self.step = 0
         self._alerts: dict[tuple[str, Phase, SourceLine | None], Alert] = {}
         self._replaced: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._process = os.getpid()
 
     @property
     def alerts(self) -> tuple[Alert, ...]:
@@ -107,9 +130,16 @@ class AlertLog:
         vars(warnings)["_add_filter"] = self._repinning("_add_filter")
         vars(warnings)["resetwarnings"] = self._repinning("resetwarnings")
         _pin()
+        # PyTorch shows the alerts of attention once per process, unless told to show all.
+        self._warn_always = torch.is_warn_always_enabled(), torch._C._set_warnAlways
+        torch.set_warn_always(True)
+        vars(torch._C)["_set_warnAlways"] = lambda _: None
         return self
 
     def __exit__(self, *_: object) -> None:
+        before, setter = self._warn_always
+        vars(torch._C)["_set_warnAlways"] = setter
+        torch.set_warn_always(before)
         vars(warnings).update(self._replaced)
         self._context.__exit__(None, None, None)
 
@@ -125,11 +155,13 @@ class AlertLog:
     def _show(self, shown: warnings.WarningMessage) -> None:
         message = str(shown.message)
         op = refused_op(message)
-        if op is None:
+        if op is None or os.getpid() != self._process:
             self._replaced["_showwarnmsg"](shown)
             return
         frame = sys._getframe(1)
-        self._count(op, message, Phase.BACKWARD if in_backward(frame) else Phase.FORWARD, frame)
+        phase = Phase.BACKWARD if in_backward(frame) else Phase.FORWARD
+        with self._lock:
+            self._count(op, message, phase, frame)
 
     def _count(self, op: str, message: str, phase: Phase, frame: FrameType) -> None:
         location = line_of_stack(frame)
@@ -158,7 +190,9 @@ _PINNED = (
 
 def _pin() -> None:
     """Puts the filter for alerts before all others."""
-    filters: list[Any] = warnings.filters  # type: ignore[assignment]
+    # Where warnings may be filtered per context, from Python 3.14 on, the list in force is told by a function.
+    in_force: Callable[[], Any] = getattr(warnings, "_get_filters", lambda: warnings.filters)
+    filters: list[Any] = in_force()
     if not filters or filters[0] is not _PINNED:
         filters.insert(0, _PINNED)
         warnings._filters_mutated()  # type: ignore[attr-defined]

@@ -10,17 +10,32 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro_audit.records import Alert, Phase, SourceLine
-from repro_audit.worker.alerts import refused_op
-from repro_audit.worker.source_lines import line_of_stack
+from repro_audit.worker.alerts import AlertLog, refused_op
+from repro_audit.worker.source_lines import line_inside_backward, line_of_stack
 
 Attributed = Counter[tuple[str, SourceLine | None]]
 """Op and forward line to the number of its backward alerts."""
+
+_WARNED_ONLY = {
+    "aten::_flash_attention_backward": "Flash Attention",
+    "aten::_scaled_dot_product_flash_attention_backward": "Flash Attention",
+    "aten::_efficient_attention_backward": "Memory Efficient attention",
+    "aten::_scaled_dot_product_efficient_attention_backward": "Memory Efficient attention",
+    "aten::_cudnn_attention_backward": "cuDNN Attention",
+    "aten::_scaled_dot_product_cudnn_attention_backward": "cuDNN Attention",
+}
+"""Ops that strict mode does not refuse, because they then choose a deterministic kernel, to the name in their warning.
+
+Source: https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/transformers/cuda/attention_backward.cu
+"""
 
 
 class _Attribution(TorchDispatchMode):
     """Tries each op in strict mode first, and notes who is refused.
 
-    A forward op runs right after its backward node got a number; the backward op finds it in the node it runs for.
+    A forward op runs right after its backward node got a number; the backward op finds it in the node it runs for. The
+    engine takes this mode along into its threads for CUDA devices. Numbers are counted per thread: those of ops that a
+    workload's own threads make are not seen here, as no mode is passed on to those.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.graph.Node.html
     """
 
@@ -34,10 +49,15 @@ class _Attribution(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         node: Any = torch._C._current_autograd_node()  # None outside backward, whatever its stub says
-        if node is None:
-            made = torch._C._autograd._get_sequence_nr() - 1
-            if made not in self._lines:
-                self._lines[made] = line_of_stack(sys._getframe(1))
+        made = torch._C._autograd._get_sequence_nr() - 1
+        if made not in self._lines:
+            # In backward an op makes a node when a checkpoint recomputes, or when gradients are to be differentiated.
+            frame = sys._getframe(1)
+            self._lines[made] = (
+                line_of_stack(frame) if node is None else line_inside_backward(frame) or self._made(node)
+            )
+        if node is not None and (warned := _WARNED_ONLY.get(func.name())) is not None:
+            self.attributed[warned, self._made(node)] += 1
         torch._C._set_deterministic_algorithms(True, warn_only=False)
         try:
             return func(*args, **kwargs)
@@ -48,8 +68,12 @@ class _Attribution(TorchDispatchMode):
         finally:
             torch._C._set_deterministic_algorithms(True, warn_only=True)
         if node is not None:
-            self.attributed[op, self._lines.get(node._sequence_nr())] += 1
+            self.attributed[op, self._made(node)] += 1
         return func(*args, **kwargs)
+
+    def _made(self, node: Any) -> SourceLine | None:
+        """The forward line that made a node."""
+        return self._lines.get(node._sequence_nr())
 
 
 def attribute(execute: Callable[[], None]) -> Attributed:
@@ -62,7 +86,7 @@ def attribute(execute: Callable[[], None]) -> Attributed:
         BaseException: Whatever `execute` raises; some ops do not run under a dispatch mode.
     """
     mode = _Attribution()
-    with mode:
+    with AlertLog(), mode:  # the log keeps the alerts, seen once before, from stderr and from the workload's filters
         execute()
     return mode.attributed
 

@@ -1,6 +1,7 @@
 """Arms a mode, reads every flag back, and watches that the workload leaves strict mode alone."""
 
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -9,8 +10,13 @@ from typing import Any
 import torch
 
 from repro_audit.records import Breach, Mode, SourceLine
-from repro_audit.settings import CUBLAS_VARIABLE
+from repro_audit.settings import CUBLAS_VALUES, CUBLAS_VARIABLE
 from repro_audit.worker.source_lines import line_of_stack
+
+_VARIABLES = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUBLASLT_WORKSPACE_SIZE")
+"""Environment variables that overrule the settings below, shown where they are set."""
+
+_ALGORITHMS = "deterministic_algorithms"
 
 
 def arm(mode: Mode) -> None:
@@ -32,27 +38,30 @@ def arm(mode: Mode) -> None:
 
 def _demanded(mode: Mode) -> dict[str, tuple[Callable[[], object], object]]:
     """Setting to its getter and the value that the mode demands."""
-    return {
-        "deterministic_algorithms": (torch._C._get_deterministic_algorithms, True),
-        "deterministic_algorithms.warn_only": (
-            torch._C._get_deterministic_algorithms_warn_only,
-            mode is Mode.WARN_ONLY,
-        ),
+    demanded: dict[str, tuple[Callable[[], object], object]] = {
+        _ALGORITHMS: (torch._C._get_deterministic_algorithms, True),
+        f"{_ALGORITHMS}.warn_only": (torch._C._get_deterministic_algorithms_warn_only, mode is Mode.WARN_ONLY),
         "fill_uninitialized_memory": (torch._C._get_deterministic_fill_uninitialized_memory, True),
         "cudnn.deterministic": (torch._C._get_cudnn_deterministic, True),
         "cudnn.benchmark": (torch._C._get_cudnn_benchmark, False),
     }
+    inductor: Any = sys.modules.get("torch._inductor.config")
+    if hasattr(inductor, "deterministic"):  # from 2.10 on, set by `torch.use_deterministic_algorithms`
+        demanded["inductor.deterministic"] = lambda: inductor.deterministic, True
+    return demanded
 
 
 class Watch:
     """Notices when a workload undoes the armed mode, at any `check` or, through the setters, in between.
 
-    A setter that is called with the demanded value is no breach, nor is a cuDNN setting while cuDNN is switched off,
-    as ``torch.backends.cudnn.flags(enabled=False)`` does.
+    What counts is the value, whoever sets it: PyTorch itself calls these setters only to restore what it found
+    (``torch/_dynamo/convert_frame.py``), so that a setter called with the demanded value is no breach. Nor is a cuDNN
+    setting while cuDNN is switched off, as by ``torch.backends.cudnn.flags(enabled=False)``. A script that arms strict
+    mode itself does not undo a warn_only run: the setter then keeps warning.
     """
 
     def __init__(self, mode: Mode) -> None:
-        self._mode = mode
+        self._warn_only = mode is Mode.WARN_ONLY
         self._demanded = _demanded(mode)
         self._cublas_workspace = os.environ.get(CUBLAS_VARIABLE)
         self._breaches: dict[tuple[str, SourceLine | None], Breach] = {}
@@ -67,14 +76,15 @@ class Watch:
         return (*located, *(breach for breach in self._breaches.values() if breach.setting not in settings))
 
     def __enter__(self) -> "Watch":
-        self._stack.enter_context(self._watching("_set_deterministic_algorithms", self._deterministic_set))
-        self._stack.enter_context(
-            self._watching("_set_deterministic_fill_uninitialized_memory", self._one_set("fill_uninitialized_memory"))
+        self._replace(torch._C, "_set_deterministic_algorithms", self._algorithms_set)
+        self._replace(
+            torch._C, "_set_deterministic_fill_uninitialized_memory", self._one_set("fill_uninitialized_memory")
         )
         for name in ("deterministic", "benchmark"):
             watched = self._one_set(f"cudnn.{name}")
-            self._stack.enter_context(self._watching(f"_set_cudnn_{name}", watched))
-            self._stack.enter_context(self._watching_property(name, watched))
+            self._replace(torch._C, f"_set_cudnn_{name}", watched)
+            # `torch.backends.cudnn.<name> = ...` holds on to the setter it was made with.
+            self._replace(vars(type(torch.backends.cudnn))[name], "setter", watched)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,9 +93,14 @@ class Watch:
     def check(self, repeat: int, step: int) -> None:
         """Reads the demanded settings back; called before and after everything the workload does."""
         self._repeat, self._step = repeat, step
+        armed = torch._C._get_deterministic_algorithms()
         for setting, (getter, demanded) in self._demanded.items():
-            self._expect(setting, demanded, getter(), None)
-        self._expect(CUBLAS_VARIABLE, self._cublas_workspace, os.environ.get(CUBLAS_VARIABLE), None)
+            if armed or setting not in (f"{_ALGORITHMS}.warn_only", "inductor.deterministic"):  # else said by the first
+                self._expect(setting, demanded, getter(), None)
+        workspace = os.environ.get(CUBLAS_VARIABLE)
+        if workspace in CUBLAS_VALUES and (self._cublas_workspace in CUBLAS_VALUES or not torch.cuda.is_initialized()):
+            self._cublas_workspace = workspace  # cuBLAS repeats with it as well, or has not read it yet
+        self._expect(CUBLAS_VARIABLE, self._cublas_workspace, workspace, None)
 
     def _expect(self, setting: str, expected: object, found: object, location: SourceLine | None) -> None:
         if found == expected or (setting.startswith("cudnn.") and not torch._C._get_cudnn_enabled()):
@@ -100,56 +115,27 @@ class Watch:
                 location=location,
             )
 
-    def _deterministic_set(self, mode: bool, *, warn_only: bool = False) -> dict[str, Any]:
-        if mode and self._mode is Mode.WARN_ONLY:
-            # A script that arms strict mode itself would turn this dry run into a strict one, which lists one alert.
-            warn_only = True
-        location = line_of_stack(sys._getframe(2))
-        self._expect("deterministic_algorithms", True, mode, location)
-        self._expect("deterministic_algorithms.warn_only", self._mode is Mode.WARN_ONLY, warn_only, location)
-        return {"mode": mode, "warn_only": warn_only}
+    def _replace(self, owner: object, name: str, watched: Callable[..., None]) -> None:
+        """Has `watched` called in the place of a setter, and with it; Python code looks setters up at each call."""
+        original = getattr(owner, name)
+        self._stack.callback(setattr, owner, name, original)
+        setattr(owner, name, functools.partial(watched, original))
 
-    def _one_set(self, setting: str) -> Callable[..., dict[str, Any]]:
-        expected = self._demanded[setting][1]
+    def _algorithms_set(self, setter: Callable[..., None], mode: bool, *, warn_only: bool = False) -> None:
+        location = line_of_stack(sys._getframe(1))
+        self._expect(_ALGORITHMS, True, mode, location)
+        if mode:
+            # Strict mode would end this dry run at its first alert, and an inventory lists all.
+            warn_only = warn_only or self._warn_only
+            self._expect(f"{_ALGORITHMS}.warn_only", self._warn_only, warn_only, location)
+        setter(mode, warn_only=warn_only)
 
-        def seen(value: Any) -> dict[str, Any]:
-            self._expect(setting, expected, value, line_of_stack(sys._getframe(2)))
-            return {}
+    def _one_set(self, setting: str) -> Callable[..., None]:
+        def watched(setter: Callable[[Any], None], value: Any) -> None:
+            self._expect(setting, self._demanded[setting][1], value, line_of_stack(sys._getframe(1)))
+            setter(value)
 
-        return seen
-
-    @contextlib.contextmanager
-    def _watching(self, name: str, seen: Callable[..., dict[str, Any]]) -> Iterator[None]:
-        """Has `seen` told of every call of a setter of `torch._C`, which Python code looks up at each call."""
-        original = getattr(torch._C, name)
-
-        def setter(*arguments: Any, **keywords: Any) -> Any:
-            changed = seen(*arguments, **keywords)
-            if "mode" in changed:
-                return original(changed["mode"], warn_only=changed["warn_only"])
-            return original(*arguments, **keywords)
-
-        setattr(torch._C, name, setter)
-        try:
-            yield
-        finally:
-            setattr(torch._C, name, original)
-
-    @contextlib.contextmanager
-    def _watching_property(self, name: str, seen: Callable[..., dict[str, Any]]) -> Iterator[None]:
-        """The same for ``torch.backends.cudnn.<name> = ...``, which holds on to the setter it was made with."""
-        descriptor: Any = vars(type(torch.backends.cudnn))[name]
-        original = descriptor.setter
-
-        def setter(value: Any) -> None:
-            seen(value)
-            original(value)
-
-        descriptor.setter = setter
-        try:
-            yield
-        finally:
-            descriptor.setter = original
+        return watched
 
 
 def read_flags() -> dict[str, str]:
@@ -167,12 +153,13 @@ def read_flags() -> dict[str, str]:
         except RuntimeError as error:
             flags[name] = f"unreadable: {str(error).splitlines()[0]}"
     flags[CUBLAS_VARIABLE] = os.environ.get(CUBLAS_VARIABLE, "not set")
+    flags.update({name: os.environ[name] for name in _VARIABLES if name in os.environ})
     return flags
 
 
 def _getters() -> Iterator[tuple[str, Callable[[], object]]]:
-    yield "deterministic_algorithms", torch.are_deterministic_algorithms_enabled
-    yield "deterministic_algorithms.warn_only", torch.is_deterministic_algorithms_warn_only_enabled
+    yield _ALGORITHMS, torch.are_deterministic_algorithms_enabled
+    yield f"{_ALGORITHMS}.warn_only", torch.is_deterministic_algorithms_warn_only_enabled
     yield "fill_uninitialized_memory", torch._C._get_deterministic_fill_uninitialized_memory
     yield "inductor.deterministic", lambda: sys.modules["torch._inductor.config"].deterministic
     for name in ("enabled", "deterministic", "benchmark", "benchmark_limit", "allow_tf32", "fp32_precision"):
@@ -200,9 +187,18 @@ def _getters() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"mkldnn.{name}", lambda name=name: getattr(torch.backends.mkldnn, name)  # type: ignore[misc]
     yield "mkldnn.matmul.fp32_precision", lambda: torch.backends.mkldnn.matmul.fp32_precision  # type: ignore[attr-defined]
     yield "default_dtype", torch.get_default_dtype
+    # No getter tells, but arithmetic of this thread does.
+    yield "flush_denormal", lambda: sys.float_info.min / 2 == 0.0
     yield "num_threads", torch.get_num_threads
     yield "num_interop_threads", torch.get_num_interop_threads
     yield "anomaly_mode", torch.is_anomaly_enabled
     yield "grad_enabled", torch.is_grad_enabled
-    yield "autocast.cpu", lambda: torch.is_autocast_enabled("cpu")
-    yield "autocast.cuda", lambda: torch.is_autocast_enabled("cuda")
+    for device_type in ("cpu", "cuda"):
+        yield (
+            f"autocast.{device_type}",
+            lambda device_type=device_type: torch.is_autocast_enabled(device_type),  # type: ignore[misc]
+        )
+        yield (
+            f"autocast.{device_type}.dtype",
+            lambda device_type=device_type: torch.get_autocast_dtype(device_type),  # type: ignore[misc]
+        )

@@ -18,6 +18,8 @@ _LIBRARY_FOLDERS = tuple(
     {str(Path(sysconfig.get_path(name)).resolve()) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 
+_ENGINE = "_engine_run_backward"
+
 
 @lru_cache(maxsize=4096)
 def _rank(path: str) -> int:
@@ -25,13 +27,22 @@ def _rank(path: str) -> int:
     if path.startswith("<"):
         return 2  # frozen and generated code
     resolved = str(Path(path).resolve())
-    if resolved.startswith((_WORKER_FOLDER, _TORCH_FOLDER)):
+    if resolved.startswith((_WORKER_FOLDER, _TORCH_FOLDER)) or _is_compiled(resolved):
         return 2
     if resolved.startswith(_PACKAGE_FOLDER):
         return 0  # bundled workloads and canaries are workloads like any other
     if "site-packages" in resolved or "dist-packages" in resolved:
         return 1
     return 2 if resolved.startswith(_LIBRARY_FOLDERS) else 0
+
+
+def _is_compiled(path: str) -> bool:
+    """Whether a file was written by inductor.
+
+    Source: https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_inductor/runtime/cache_dir_utils.py.
+    """
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    return f"{os.sep}torchinductor_" in path or bool(folder and path.startswith(str(Path(folder).resolve()) + os.sep))
 
 
 def line_of_stack(frame: FrameType | None) -> SourceLine | None:
@@ -68,16 +79,39 @@ def is_tool_file(path: str) -> bool:
     return str(Path(path).resolve()).startswith(_WORKER_FOLDER)
 
 
+def line_inside_backward(frame: FrameType | None) -> SourceLine | None:
+    """The innermost line of the user that autograd's engine itself called: of a custom function's backward, or of a
+    forward that a checkpoint recomputes. None where the engine runs an op by itself.
+    """
+    while frame is not None and frame.f_code.co_name != _ENGINE:
+        if _rank(frame.f_code.co_filename) == 0:
+            return _source_line(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
 def in_backward(frame: FrameType | None) -> bool:
     """Whether a stack is inside autograd's engine.
 
-    Alerts of backward ops are raised in ``_engine_run_backward`` of ``torch/autograd/graph.py``; Python code that the
-    engine calls (a custom function's backward, a recomputed checkpoint) runs below it.
+    Alerts of backward ops are shown when ``_engine_run_backward`` of ``torch/autograd/graph.py`` ends. Python code that
+    the engine calls (a custom function's backward, a recomputed checkpoint) runs below it, or for CUDA in a thread of
+    the device, where only the current node tells.
     """
+    if torch._C._current_autograd_node() is not None:
+        return True
     while frame is not None:
-        if frame.f_code.co_name == "_engine_run_backward":
+        if frame.f_code.co_name == _ENGINE:
             return True
         frame = frame.f_back
+    return False
+
+
+def raised_in_backward(trace: TracebackType | None) -> bool:
+    """The same for the traceback of an error; the engine passes errors of device threads on to the caller's."""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name == _ENGINE:
+            return True
+        trace = trace.tb_next
     return False
 
 

@@ -1,4 +1,4 @@
-"""Reaches a refused op in the backward of a `put`."""
+"""Reaches a refused op twice: in the forward of a `put`, and again in its backward."""
 
 import torch
 
@@ -10,7 +10,7 @@ class Workload:
         self.indices = torch.tensor([0, 2, 4, 6], device=device)
 
     def step(self):
-        loss = self.target.put(self.indices, self.source, accumulate=True).take(self.indices).square().sum()
+        loss = self.target.put(self.indices, self.source).square().sum()
         loss.backward()
         return loss
 

@@ -182,7 +182,7 @@ def refusal(content: str) -> str:
         ("  seed: 1234", "  seed: 1234\n  seed: 1234", "for the second time"),
         ("outcome: completed", "outcome: finished", "Invalid value 'finished'"),
         ('model/0.weight: "sha256:', 'model/0.weight: "md5:', "no sha256 digest"),
-        ('state: "sha256:', 'state: "sha256:0', "is missing"),
+        ('- "sha256:', '- "sha256:0', "is missing"),
         ("bits: ", 'bits: "3f" #', "no hex digits"),
         ("run: strict-b1", "run: strict-b9", "run strict-b9, which is not there"),
         ("          repeat: 1", "          repeat: 7", "repeat 7 of run strict-a, which is not there"),

@@ -1,4 +1,4 @@
-"""What each command does, once the command line is understood."""
+"""``repro-audit run`` and ``inventory``: audit, write what was found, print it."""
 
 import os
 import signal
@@ -6,65 +6,53 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from repro_audit.archive import Archive
-from repro_audit.audit import audit, is_inventory
+from repro_audit.audit import audit
+from repro_audit.commands.output import print_report
 from repro_audit.discovery import canary_folder, discover, discover_folder
 from repro_audit.errors import EvidenceError
 from repro_audit.interpreter import ColdInterpreter, Interpreter, WarmInterpreter
 from repro_audit.launch import ProcessLauncher
 from repro_audit.plan import Zygote
-from repro_audit.records import (
-    AuditReport,
-    CublasWorkspace,
-    Environment,
-    EnvironmentTask,
-    Isolation,
-    Mode,
-    Settings,
-)
+from repro_audit.records import AuditReport, CublasWorkspace, Isolation, Mode, Settings
 from repro_audit.report import evidence
-from repro_audit.report.plain import printable
 from repro_audit.report.progress import make_progress
 from repro_audit.settings import resolve_cublas_workspace, worker_environment
-from repro_audit.system import parent_environment
-from repro_audit.verdict import ExitCode
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-ENVIRONMENT_TIMEOUT_SECONDS = 300.0
 
 
 def run(arguments: Namespace) -> int:
     """Audits, writes evidence, prints the report."""
-    report, archive = _audit(arguments, arguments.output, tuple(Mode))
-    with _uninterrupted():
+    with ExitStack() as shield:
+        report, archive = _audit(arguments, arguments.output, tuple(Mode), shield)
         path = _write_evidence(report, archive)
-        _print_report(report, arguments)
+        print_report(report, arguments)
         _say(f"evidence: {path}", arguments)
     return report.summary.exit_code
 
 
 def inventory(arguments: Namespace) -> int:
     """Makes the warn_only runs alone and prints their alerts."""
-    with tempfile.TemporaryDirectory(prefix="repro-audit-inventory-") as scratch:
-        report, archive = _audit(arguments, arguments.output or Path(scratch), (Mode.WARN_ONLY,))
-        with _uninterrupted():
-            path = _write_evidence(report, archive) if arguments.output else None
-            _print_report(report, arguments)
-            if path:
-                _say(f"archived: {path}", arguments)
+    with tempfile.TemporaryDirectory(prefix="repro-audit-inventory-") as scratch, ExitStack() as shield:
+        report, archive = _audit(arguments, arguments.output or Path(scratch), (Mode.WARN_ONLY,), shield)
+        path = _write_evidence(report, archive) if arguments.output else None
+        print_report(report, arguments)
+        if path:
+            _say(f"archived: {path}", arguments)
     return report.summary.exit_code
 
 
-def _audit(arguments: Namespace, output: Path, modes: tuple[Mode, ...]) -> tuple[AuditReport, Archive]:
+def _audit(
+    arguments: Namespace, output: Path, modes: tuple[Mode, ...], shield: ExitStack
+) -> tuple[AuditReport, Archive]:
+    """Audits as the command line says.
+
+    Args:
+        shield: Closed when the report is written; a second Ctrl-C must not cost what the first one left.
+    """
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
     sources = discover(arguments.selection, arguments.workloads)
     canaries = {source.name: source for source in discover_folder(canary_folder(), bundled=True)}
@@ -86,6 +74,7 @@ def _audit(arguments: Namespace, output: Path, modes: tuple[Mode, ...]) -> tuple
             launcher = ProcessLauncher(interpreters, arguments.timeout)
             progress = make_progress(quiet=arguments.quiet)
             report = audit(settings, sources, canaries, launcher, archive, progress, modes)
+            shield.enter_context(_uninterrupted())
     except BaseException:
         with suppress(OSError):
             archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
@@ -132,66 +121,6 @@ def _write_evidence(report: AuditReport, archive: Archive) -> Path:
         return saved
 
 
-def list_workloads(arguments: Namespace) -> int:
-    """Prints the workloads with their summaries."""
-    from repro_audit.report.listing import print_listing
-
-    print_listing(discover(arguments.selection, arguments.workloads), _console())
-    return ExitCode.VERIFIED
-
-
-def show(arguments: Namespace) -> int:
-    """Redraws the report of an archived audit."""
-    _print_report(evidence.load(arguments.path), arguments)
-    return ExitCode.VERIFIED
-
-
-def environment(arguments: Namespace) -> int:
-    """Prints what the runs would run on."""
-    from repro_audit.report.environment_block import print_environment
-
-    cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
-    with tempfile.TemporaryDirectory(prefix="repro-audit-environment-") as scratch:
-        interpreter = ColdInterpreter(worker_environment(os.environ, cublas_workspace))
-        launcher = ProcessLauncher({Zygote.A: interpreter}, ENVIRONMENT_TIMEOUT_SECONDS)
-        worker = launcher.environment(EnvironmentTask(record_path=str(Path(scratch) / "environment.json")))
-    seen = parent_environment(worker, ())
-    if arguments.format == "table":
-        print_environment(seen, _console())
-    else:
-        _print_data(seen, arguments.format)
-    return ExitCode.VERIFIED
-
-
-def _print_report(report: AuditReport, arguments: Namespace) -> None:
-    if arguments.format != "table":
-        _print_data(report, arguments.format)
-    elif getattr(arguments, "quiet", False):
-        print(printable(report.summary.statement))
-    elif report.canaries or not is_inventory(report):
-        from repro_audit.report.table import print_report
-
-        print_report(report, _console())
-    else:
-        from repro_audit.report.inventory import print_inventory
-
-        print_inventory(report, _console())
-
-
-def _print_data(record: AuditReport | Environment, form: str) -> None:
-    """Prints a record for programs."""
-    if form == "yaml":
-        print(evidence.to_yaml(record), end="")
-    else:
-        print(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
-
-
 def _say(words: str, arguments: Namespace) -> None:
     """Says where things lie, on stdout unless that is for programs."""
     print(words, file=sys.stdout if arguments.format == "table" else sys.stderr)
-
-
-def _console() -> "Console":
-    from rich.console import Console
-
-    return Console(highlight=False)
