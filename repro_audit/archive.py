@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from repro_audit.errors import UsageError
-from repro_audit.records import Case
+from repro_audit.records import Case, RunTask
 
 
 class Archive:
@@ -32,16 +32,20 @@ class Archive:
             ) from error
         return cls(folder)
 
-    def keep_log(self, case: Case, run: str, stream: str, content: bytes) -> None:
+    def keep_log(self, case: Case, task: RunTask, stream: str, content: bytes) -> None:
         """Keeps what a run wrote to a stream; nothing is kept of an empty one.
+
+        The folder's name ends in part of the workload's digest: two workloads whose names differ in a character that
+        no file name may hold, or a workload named like a canary, must not share it.
 
         Raises:
             OSError: The disk is full, or the folder is gone.
         """
         if content:
-            folder = self.folder / "logs" / f"{file_name(case.workload)}.{file_name(case.device)}"
+            short = task.source.sha256.removeprefix("sha256:")[:8]
+            folder = self.folder / "logs" / f"{file_name(case.workload)}.{file_name(case.device)}.{short}"
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{run}.{stream}.txt").write_bytes(content)
+            (folder / f"{task.run}.{stream}.txt").write_bytes(content)
 
 
 def file_name(name: str) -> str:

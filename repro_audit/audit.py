@@ -86,8 +86,8 @@ class _Auditor:
             )
         )
         try:
-            self.archive.keep_log(case, planned.task.run, "stdout", ended.stdout)
-            self.archive.keep_log(case, planned.task.run, "stderr", ended.stderr)
+            self.archive.keep_log(case, planned.task, "stdout", ended.stdout)
+            self.archive.keep_log(case, planned.task, "stderr", ended.stderr)
         except OSError as error:
             note = f"what the run printed could not be kept: {error.strerror or error}"
             run = msgspec.structs.replace(run, notes=(*run.notes, note))

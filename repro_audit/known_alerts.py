@@ -20,3 +20,10 @@ def cpu_column_note() -> str:
         f"({CPU_ALERT_SITES} call sites in PyTorch {ALERTS_READ_IN}, against {CUDA_ALERT_SITES} for CUDA). "
         "It says nothing about CUDA."
     )
+
+
+REROUTED = frozenset({"Flash Attention", "Memory Efficient attention", "cuDNN Attention"})
+"""Ops that only warn_only complains about: strict mode lets them choose a deterministic kernel instead.
+
+Source: https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/transformers/cuda/attention_backward.cu
+"""

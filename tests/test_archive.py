@@ -5,7 +5,11 @@ import pytest
 
 from repro_audit.archive import Archive, file_name
 from repro_audit.errors import UsageError
+from repro_audit.plan import plan_case
 from repro_audit.records import Case
+from tests.builders import digest
+from tests.fakes import source
+from tests.test_audit import settings
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -26,10 +30,11 @@ def test_a_place_that_cannot_be_written_is_an_error_that_names_it(tmp_path):
 def test_logs_lie_by_case_and_run_and_empty_ones_are_left_out(tmp_path):
     archive = Archive(tmp_path)
     case = Case(workload="my.module:Class/../x", device="cuda:0")
-    archive.keep_log(case, "strict-a", "stderr", b"words")
-    archive.keep_log(case, "strict-a", "stdout", b"")
+    task = plan_case(case, source("any"), settings(), tmp_path)[0].task
+    archive.keep_log(case, task, "stderr", b"words")
+    archive.keep_log(case, task, "stdout", b"")
     (kept,) = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert kept == tmp_path / "logs" / "my.module_Class_.._x.cuda_0" / "strict-a.stderr.txt"
+    assert kept == tmp_path / "logs" / f"my.module_Class_.._x.cuda_0.{digest('any')[7:15]}" / "strict-a.stderr.txt"
     assert kept.read_bytes() == b"words"
 
 

@@ -217,7 +217,7 @@ def test_an_inventory_makes_only_warn_only_runs_and_no_canaries(audited):
 
 def test_what_runs_print_is_kept_and_measured(audited, tmp_path):
     report = audited(FakeLauncher(), "mlp")
-    folder = tmp_path / report.volatile.audit / "logs" / "mlp.cpu"
+    (folder,) = (tmp_path / report.volatile.audit / "logs").glob("mlp.cpu.*")
     assert (folder / "strict-a.stdout.txt").read_bytes() == b"hello"
     assert (folder / "strict-a.stderr.txt").read_bytes() == b"last words\n"
     (timing,) = [one for one in report.volatile.runs if (one.case, one.run) == ("mlp/cpu", "strict-a")]

@@ -86,6 +86,12 @@ def test_an_alert_that_the_strict_run_never_raised_is_refused_not_passed():
     assert "caught the error" in reason
 
 
+def test_an_alert_of_attention_is_no_refusal_since_strict_mode_takes_another_kernel():
+    book = Book()
+    warned = run("warn_only", book.completed(GOOD), alerts=(alert("Memory Efficient attention"),))
+    assert judged(warn_only=warned)[0] is Verdict.PASS
+
+
 @pytest.mark.parametrize("name", ["strict-a", "strict-b1", "warn_only"])
 @pytest.mark.parametrize("kind", list(FailureKind))
 def test_a_run_that_cannot_be_judged_is_an_error_whichever_it_is(name, kind):

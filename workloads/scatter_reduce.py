@@ -28,7 +28,7 @@ class Workload:
         loss.backward()
         with torch.no_grad():
             for tensor in self.inputs:
-                tensor -= 0.1 * tensor.grad
+                tensor -= 1e-4 * tensor.grad
         return loss
 
     def state(self) -> dict[str, object]:

@@ -18,6 +18,7 @@ from repro_audit.records import (
     FailureKind,
     Pairing,
     Refused,
+    RepeatName,
     SourceLine,
     Verdict,
 )
@@ -73,6 +74,8 @@ def findings(report: AuditReport) -> list[Finding]:
     ]
     for result in report.cases:
         found += _case_findings(result)
+    found += _documented_refusals(report)
+    found += _shared_notes(report)
     order = list(Level)
     return sorted(found, key=lambda finding: order.index(finding.level))
 
@@ -86,14 +89,13 @@ def _case_findings(result: CaseResult) -> Iterator[Finding]:
             if not any(run.breaches for run in result.runs) and not _diverged(result):
                 yield Finding(level=Level.FINDING, title=f"{name}: {result.reason}", lines=_outcome_lines(result))
         case Verdict.REFUSED:
-            yield _refusal(name, result)
+            if result.declared_refusal is None:
+                yield _refusal(name, result)
         case Verdict.ERROR:
             yield from _errors(name, result)
         case Verdict.PASS | Verdict.SKIP:
             pass
     yield from _non_finite(name, result)
-    for note in dict.fromkeys(note for run in result.runs for note in run.notes):
-        yield Finding(level=Level.NOTE, title=f"{name}: {note}")
 
 
 def _breaches(name: str, result: CaseResult) -> Iterator[Finding]:
@@ -135,8 +137,9 @@ def _divergences(name: str, result: CaseResult) -> Iterator[Finding]:
             lines=(
                 f"in {differing} of {len(total)} comparisons; first seen {step_name(divergence.step)}, "
                 f"{divergence.kind.value}, leaf {divergence.leaf}",
-                f"first:  {divergence.first or 'absent'}  ({_side(comparison.first.run, comparison.first.repeat)})",
-                f"second: {divergence.second or 'absent'}  ({_side(comparison.second.run, comparison.second.repeat)})",
+                f"sha256 of {_side(comparison.first)} (first) and {_side(comparison.second)} (second):",
+                f"first:  {_hex(divergence.first)}",
+                f"second: {_hex(divergence.second)}",
                 f"{divergence.differing_leaves} of {divergence.total_leaves} leaves of that step differ",
                 *_distance_lines(divergence),
             ),
@@ -148,8 +151,13 @@ def _pairing_words(pairing: Pairing) -> str:
     return "repeats in the same process" if pairing is Pairing.SAME_PROCESS else "fresh processes"
 
 
-def _side(run: str, repeat: int) -> str:
-    return f"{run}, repeat {repeat + 1}"
+def _side(name: RepeatName) -> str:
+    return f"{name.run}, repeat {name.repeat + 1}"
+
+
+def _hex(digest: str | None) -> str:
+    """A digest without its algorithm: with it, an aligned pair does not fit into 80 columns."""
+    return digest.removeprefix("sha256:") if digest else "absent"
 
 
 def step_name(step: int) -> str:
@@ -194,27 +202,45 @@ def _next_step(result: CaseResult, comparison: Comparison, divergence: Divergenc
 
 
 def _refusal(name: str, result: CaseResult) -> Finding:
-    declared = result.declared_refusal
-    lines: list[str] = []
-    for run in result.runs:
-        if isinstance(run.outcome, Refused):
-            lines += _alert_lines(run.outcome.alert)
-            break
-    else:
-        lines.append(result.reason)
-    if declared:
-        return Finding(
-            level=Level.NOTE,
-            title=f"{name}: refused, as documented",
-            lines=(*lines, f"source: {declared}"),
-        )
+    refusals = [run.outcome.alert for run in result.runs if isinstance(run.outcome, Refused)]
     return Finding(
         level=Level.FINDING,
         title=f"{name}: {result.reason}",
-        lines=(*lines, *_inventory_lines(result)),
+        lines=(*(_alert_lines(refusals[0]) if refusals else ()), *_inventory_lines(result)),
         next_step="replace the op by one that PyTorch documents as deterministic (see "
         "https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html)",
     )
+
+
+def _documented_refusals(report: AuditReport) -> Iterator[Finding]:
+    """One finding for all refusals that the workloads declare: op probes are refused by the dozen on CUDA."""
+    declared = [
+        result for result in report.cases if result.verdict is Verdict.REFUSED and result.declared_refusal is not None
+    ]
+    if declared:
+        sources = dict.fromkeys(result.declared_refusal for result in declared)
+        yield Finding(
+            level=Level.NOTE,
+            title=f"{len(declared)} cases refused, as the workloads declare",
+            lines=(
+                *(f"{result.case.workload} on {result.case.device}: {result.reason}" for result in declared),
+                *(f"source: {source}" for source in sources),
+            ),
+        )
+
+
+def _shared_notes(report: AuditReport) -> Iterator[Finding]:
+    """Each note of a run once, with the cases it was made for; and why cases were skipped."""
+    places: dict[str, dict[str, None]] = {}
+    for result in report.cases:
+        name = f"{result.case.workload} on {result.case.device}"
+        notes = [note for run in result.runs for note in run.notes]
+        if result.verdict is Verdict.SKIP and not result.runs:
+            notes.append(f"skipped: {result.reason}")
+        for note in notes:
+            places.setdefault(note, {})[name] = None
+    for note, names in places.items():
+        yield Finding(level=Level.NOTE, title=note, lines=(", ".join(names),))
 
 
 def _alert_lines(alert: Alert) -> Iterator[str]:

@@ -4,7 +4,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from repro_audit.records import Alert, AuditReport, Mode, Verdict
+from repro_audit.records import Alert, AuditReport, Mode
 from repro_audit.report.findings import findings, inventory_alerts
 from repro_audit.report.plain import text
 
@@ -51,9 +51,6 @@ def print_inventory(report: AuditReport, console: Console) -> None:
     made = [result for result in report.cases if result.runs]
     silent = [result for result in made if not any(run.alerts for run in result.runs)]
     console.print(text(f"{len(silent)} of {len(made)} cases raised no alert."))
-    for result in report.cases:
-        if result.verdict is Verdict.SKIP and not result.runs:
-            console.print(text(f"skipped: {result.case.workload} on {result.case.device}: {result.reason}"))
     for finding in findings(report):
         console.print(text(f"{finding.level.value}: {finding.title}"))
         for line in finding.lines:

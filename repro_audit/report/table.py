@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -23,8 +24,13 @@ VERDICT_STYLES = {
 
 LEVEL_STYLES = {Level.FINDING: "bold red", Level.INCOMPLETE: "bold yellow", Level.NOTE: "bold"}
 
-NARROW_COLUMNS = 100
-"""Below this width the table keeps to what decides."""
+HEADERS = ("workload", "device", "verdict", "loss\nequal", "state\nsame/fresh", "alerts", "worst\ndiff", "time")
+
+FLEXIBLE = {0, 6}
+"""Columns that may be folded where the terminal is narrow; the others keep their width."""
+
+DOCUMENTED = "*"
+"""Marks a refusal that the workload declares, with its source."""
 
 
 def report_renderable(report: AuditReport, width: int) -> RenderableType:
@@ -33,7 +39,7 @@ def report_renderable(report: AuditReport, width: int) -> RenderableType:
     Args:
         width: Columns that the console has.
     """
-    parts: list[RenderableType] = [audit_table(report, narrow=width < NARROW_COLUMNS)]
+    parts: list[RenderableType] = [audit_table(report, width)]
     parts += [Padding(part, (0, 1)) for part in _below(report)]
     found = findings(report)
     if found:
@@ -50,41 +56,59 @@ def print_report(report: AuditReport, console: Console) -> None:
     console.print(report_renderable(report, console.width))
 
 
-def audit_table(report: AuditReport, *, narrow: bool = False) -> Table:
-    """One row per case."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("workload", overflow="fold")
-    table.add_column("device", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("loss\nequal", no_wrap=True)
-    table.add_column("state equal\nsame/fresh", no_wrap=True)
-    table.add_column("alerts", justify="right", no_wrap=True)
-    if not narrow:
-        table.add_column("worst difference", overflow="fold")
-        table.add_column("time", justify="right", no_wrap=True)
+def audit_table(report: AuditReport, width: int) -> Table:
+    """One row per case.
+
+    Args:
+        width: Columns that the console has.
+    """
     durations: dict[str, int] = {}
     for timing in report.volatile.runs:
         durations[timing.case] = durations.get(timing.case, 0) + timing.duration_ms
-    for result in report.cases:
-        milliseconds = durations.get(f"{result.case.workload}/{result.case.device}")
-        row = [
-            text(result.case.workload),
-            text(result.case.device),
-            _verdict(result),
-            text(_equal([comparison.loss_equal for comparison in result.comparisons])),
-            text(_state_cell(result.comparisons)),
-            text(_alert_count(result)),
-        ]
-        if not narrow:
-            row += [text(_worst(result)), text(f"{milliseconds / 1000:.2f} s" if milliseconds is not None else "")]
+    rows = [_row(result, durations) for result in report.cases]
+    widths = [
+        max([*(len(line) for line in header.split("\n")), *(cell_len(row[number].plain) for row in rows)])
+        for number, header in enumerate(HEADERS)
+    ]
+    tight = sum(widths) + len(widths) + 1  # the box's own: a space between columns, and one at either edge
+    roomy = tight <= width
+    padding = 1 if tight + len(widths) <= width else 0
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, padding, 0, 0))
+    for number, header in enumerate(HEADERS):
+        table.add_column(
+            header,
+            justify="right" if header in ("alerts", "time") else "left",
+            # A width that is known needs no measuring, which is half the cost of drawing a long table.
+            width=widths[number] if roomy or number not in FLEXIBLE else None,
+            overflow="fold",
+        )
+    for row in rows:
         table.add_row(*row)
     return table
 
 
+def _row(result: CaseResult, durations: dict[str, int]) -> list[Text]:
+    milliseconds = durations.get(f"{result.case.workload}/{result.case.device}")
+    return [
+        text(result.case.workload),
+        text(result.case.device),
+        _verdict(result),
+        text(_equal([comparison.loss_equal for comparison in result.comparisons])),
+        text(_state_cell(result.comparisons)),
+        text(_alert_count(result)),
+        text(_worst(result)),
+        text(f"{milliseconds / 1000:.2f} s" if milliseconds is not None else ""),
+    ]
+
+
+def _is_documented(result: CaseResult) -> bool:
+    return result.verdict is Verdict.REFUSED and result.declared_refusal is not None
+
+
 def _verdict(result: CaseResult) -> Text:
-    declared = result.verdict is Verdict.REFUSED and result.declared_refusal is not None
-    style = "magenta" if declared else VERDICT_STYLES[result.verdict]
-    return text(f"{result.verdict.value}{' (documented)' if declared else ''}", style)
+    if _is_documented(result):
+        return text(f"{result.verdict.value}{DOCUMENTED}", "magenta")
+    return text(result.verdict.value, VERDICT_STYLES[result.verdict])
 
 
 def _equal(equal: Sequence[bool]) -> str:
@@ -126,6 +150,8 @@ def _number(digits: str | None) -> int:
 
 def _below(report: AuditReport) -> Iterator[RenderableType]:
     """What belongs to the table: canaries, the reach of the result, and whose cuBLAS setting it was."""
+    if any(_is_documented(result) for result in report.cases):
+        yield text(f"{DOCUMENTED} strict mode refuses an op there, as the workload declares with its source", "dim")
     if report.canaries:
         caught = all(canary.caught for canary in report.canaries)
         words = ", ".join(f"{canary.name} {'caught' if canary.caught else 'NOT CAUGHT'}" for canary in report.canaries)

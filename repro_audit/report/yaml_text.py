@@ -166,16 +166,19 @@ class _Reader:
         self._values: list[object] = []
 
     def value(self) -> object:
-        nodes = 0
-        while True:
-            event = self._parser.get_event()
-            if isinstance(event, yaml.NodeEvent):
-                nodes += 1
-                if nodes > MAXIMUM_NODES:
-                    raise YamlTextError(f"more than {MAXIMUM_NODES} values")
-                self._node(event)
+        next_event = self._parser.get_event
+        for _ in range(MAXIMUM_NODES):
+            event = next_event()
+            # By far the most events are scalars, so these take the shortest way.
+            if type(event) is yaml.ScalarEvent:
+                if event.anchor is not None or event.tag is not None:
+                    raise self._error(event, "an anchor" if event.tag is None else "a tag")
+                text = event.value
+                self._add(text if event.style and text.isascii() else self._scalar(event), event)
                 continue
             match event:
+                case yaml.NodeEvent():
+                    self._start(event)
                 case yaml.CollectionEndEvent():
                     self._keys.pop()
                     self._add(self._open.pop(), event)
@@ -185,20 +188,18 @@ class _Reader:
                     raise self._error(event, "a tag directive")
                 case yaml.DocumentEndEvent() if not event.explicit:
                     raise self._error(event, "the end marker ... is missing: the end of the file is lost")
+                case yaml.StreamEndEvent() if self._values:
+                    return self._values[0]
                 case yaml.StreamEndEvent():
-                    break
-        if not self._values:
-            raise YamlTextError("nothing in it")
-        return self._values[0]
+                    raise YamlTextError("nothing in it")
+        raise YamlTextError(f"more than {MAXIMUM_NODES} values")
 
-    def _node(self, event: yaml.NodeEvent) -> None:
+    def _start(self, event: yaml.NodeEvent) -> None:
+        """Opens a collection."""
         if event.anchor is not None:
             raise self._error(event, "an alias" if isinstance(event, yaml.AliasEvent) else "an anchor")
         if getattr(event, "tag", None) is not None:
             raise self._error(event, "a tag")
-        if isinstance(event, yaml.ScalarEvent):
-            self._add(self._scalar(event), event)
-            return
         self._open.append({} if isinstance(event, yaml.MappingStartEvent) else [])
         self._keys.append(None)
         if len(self._open) > MAXIMUM_DEPTH:

@@ -1,6 +1,7 @@
 """Ties alerts of backward ops to the forward lines that made them, by executing once more, op by op."""
 
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,8 +35,8 @@ class _Attribution(TorchDispatchMode):
     """Tries each op in strict mode first, and notes who is refused.
 
     A forward op runs right after its backward node got a number; the backward op finds it in the node it runs for. The
-    engine takes this mode along into its threads for CUDA devices. Numbers are counted per thread: those of ops that a
-    workload's own threads make are not seen here, as no mode is passed on to those.
+    engine takes this mode along into its threads for CUDA devices. Python's own threads do not have it; numbers are
+    counted per thread.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.graph.Node.html
     """
 
@@ -43,6 +44,7 @@ class _Attribution(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.attributed: Attributed = Counter()
         self._lines: dict[int, SourceLine | None] = {}
+        self._makers: dict[int, int] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -50,7 +52,9 @@ class _Attribution(TorchDispatchMode):
         kwargs = kwargs or {}
         node: Any = torch._C._current_autograd_node()  # None outside backward, whatever its stub says
         made = torch._C._autograd._get_sequence_nr() - 1
-        if made not in self._lines:
+        if self._makers.setdefault(made, threading.get_ident()) != threading.get_ident():
+            self._lines[made] = None  # two threads made a node of that number, and a node does not tell whose it is
+        elif made not in self._lines:
             # In backward an op makes a node when a checkpoint recomputes, or when gradients are to be differentiated.
             frame = sys._getframe(1)
             self._lines[made] = (

@@ -132,8 +132,8 @@ class Watch:
 
     def _one_set(self, setting: str) -> Callable[..., None]:
         def watched(setter: Callable[[Any], None], value: Any) -> None:
-            self._expect(setting, self._demanded[setting][1], value, line_of_stack(sys._getframe(1)))
             setter(value)
+            self._expect(setting, self._demanded[setting][1], value, line_of_stack(sys._getframe(1)))
 
         return watched
 

@@ -27,8 +27,20 @@ def test_nothing_is_said_of_a_case_that_passed():
     assert found(completed_case()) == []
 
 
-def test_nothing_is_said_of_a_case_that_was_skipped():
-    assert found(skipped_case()) == []
+def test_the_reason_of_a_skip_is_said_once_for_all_its_cases():
+    (finding,) = found(skipped_case("mlp"), skipped_case("conv"))
+    assert finding.level is Level.NOTE
+    assert finding.title == "skipped: no cuda device: built without CUDA"
+    assert finding.lines == ("mlp on cuda:0, conv on cuda:0",)
+
+
+def test_documented_refusals_are_one_note_with_their_source():
+    source = "https://docs.pytorch.org/docs/stable/"
+    (finding,) = found(refused_case("put", declared=source), refused_case("other", declared=source))
+    assert finding.level is Level.NOTE
+    assert finding.title == "2 cases refused, as the workloads declare"
+    assert finding.lines[-1] == f"source: {source}"
+    assert len(finding.lines) == 3
 
 
 def test_a_divergence_names_place_repeats_and_both_digests_aligned():
@@ -38,8 +50,12 @@ def test_a_divergence_names_place_repeats_and_both_digests_aligned():
     assert finding.level is Level.FINDING
     assert finding.title == "race on cpu: fresh processes differ"
     assert "after step 2, parameter, leaf model/0.weight" in text(finding)
-    assert f"first:  {divergence.first}  (strict-a, repeat 1)" in finding.lines
-    assert f"second: {divergence.second}  (strict-b1, repeat 1)" in finding.lines
+    start = finding.lines.index("sha256 of strict-a, repeat 1 (first) and strict-b1, repeat 1 (second):")
+    assert [f"sha256:{line.split()[1]}" for line in finding.lines[start + 1 : start + 3]] == [
+        divergence.first,
+        divergence.second,
+    ]
+    assert [len(line) for line in finding.lines[start + 1 : start + 3]] == [72, 72]
     assert finding.next_step
 
 

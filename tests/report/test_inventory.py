@@ -52,7 +52,7 @@ def test_what_could_not_be_run_is_listed_with_the_reason():
     failure = Failed(kind=FailureKind.EXCEPTION, detail="ValueError: no", exit_code=0)
     text = printed(inventory([inventoried_case("broken", outcome=failure), skipped_case("mlp")]))
     assert "broken on cpu: the warn_only run did not complete" in text
-    assert "mlp on cuda:0: no cuda device: built without CUDA" in text
+    assert "skipped: no cuda device: built without CUDA mlp on cuda:0" in text
 
 
 def test_an_inventory_never_passes_for_evidence():
