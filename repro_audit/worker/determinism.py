@@ -46,7 +46,7 @@ def _demanded(mode: Mode) -> dict[str, tuple[Callable[[], object], object]]:
         "cudnn.benchmark": (torch._C._get_cudnn_benchmark, False),
     }
     inductor: Any = sys.modules.get("torch._inductor.config")
-    if hasattr(inductor, "deterministic"):  # from 2.10 on, set by `torch.use_deterministic_algorithms`
+    if hasattr(inductor, "deterministic"):  # set by `torch.use_deterministic_algorithms`, not in PyTorch 2.9
         demanded["inductor.deterministic"] = lambda: inductor.deterministic, True
     return demanded
 
@@ -122,13 +122,14 @@ class Watch:
         setattr(owner, name, functools.partial(watched, original))
 
     def _algorithms_set(self, setter: Callable[..., None], mode: bool, *, warn_only: bool = False) -> None:
-        location = line_of_stack(sys._getframe(1))
-        self._expect(_ALGORITHMS, True, mode, location)
         if mode:
             # Strict mode would end this dry run at its first alert, and an inventory lists all.
             warn_only = warn_only or self._warn_only
-            self._expect(f"{_ALGORITHMS}.warn_only", self._warn_only, warn_only, location)
         setter(mode, warn_only=warn_only)
+        location = line_of_stack(sys._getframe(1))
+        self._expect(_ALGORITHMS, True, mode, location)
+        if mode:
+            self._expect(f"{_ALGORITHMS}.warn_only", self._warn_only, warn_only, location)
 
     def _one_set(self, setting: str) -> Callable[..., None]:
         def watched(setter: Callable[[Any], None], value: Any) -> None:
