@@ -221,7 +221,7 @@ def _documented_refusals(report: AuditReport) -> Iterator[Finding]:
         sources = dict.fromkeys(result.declared_refusal for result in declared)
         yield Finding(
             level=Level.NOTE,
-            title=f"{len(declared)} cases refused, as the workloads declare",
+            title=f"{len(declared)} case{'s' if len(declared) > 1 else ''} refused, as declared by the workload",
             lines=(
                 *(f"{result.case.workload} on {result.case.device}: {result.reason}" for result in declared),
                 *(f"source: {source}" for source in sources),

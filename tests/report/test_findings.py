@@ -38,7 +38,7 @@ def test_documented_refusals_are_one_note_with_their_source():
     source = "https://docs.pytorch.org/docs/stable/"
     (finding,) = found(refused_case("put", declared=source), refused_case("other", declared=source))
     assert finding.level is Level.NOTE
-    assert finding.title == "2 cases refused, as the workloads declare"
+    assert finding.title == "2 cases refused, as declared by the workload"
     assert finding.lines[-1] == f"source: {source}"
     assert len(finding.lines) == 3
 

@@ -21,8 +21,9 @@ def printed(content) -> str:
 
 
 def test_an_alert_is_a_row_with_op_phase_device_count_step_workload_and_line():
-    (row,) = cells(inventory_table(inventory([inventoried_case("put", [alert()])])))
-    assert row == ["put_", "forward", "cpu", "2", "1", "put", "/home/user/put.py:12  self.table.put_(index, values)"]
+    content = inventory([inventoried_case("put", [alert()])])
+    assert cells(inventory_table(content)) == [["put_", "forward", "cpu", "2", "1", "put", "put.py:12"]]
+    assert "/home/user/put.py:12 self.table.put_(index, values)" in printed(content)
 
 
 def test_the_same_alert_of_two_workloads_is_one_row_with_their_counts_added():
@@ -34,7 +35,7 @@ def test_the_same_alert_of_two_workloads_is_one_row_with_their_counts_added():
 def test_a_backward_alert_shows_the_forward_line_that_made_it():
     backward = alert("pool_backward", phase=Phase.BACKWARD, location=LINE, forward_location=FORWARD)
     (row,) = cells(inventory_table(inventory([inventoried_case("pool", [backward])])))
-    assert row[6] == "/home/user/model.py:7  pool(x)"
+    assert row[6] == "model.py:7"
 
 
 def test_rows_are_sorted_by_op():
