@@ -12,3 +12,7 @@ class ExitCode(IntEnum):
     INCOMPLETE = 3
     NOTHING = 5
     INTERRUPTED = 130
+
+
+WORKER_CRASHED = 70
+"""A worker's exit code where it failed itself, and not its workload (EX_SOFTWARE in sysexits.h)."""

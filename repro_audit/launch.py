@@ -10,6 +10,7 @@ import msgspec
 from repro_audit.compare import LOSS_LEAF
 from repro_audit.digests import state_digest
 from repro_audit.errors import LaunchError
+from repro_audit.exit_codes import WORKER_CRASHED
 from repro_audit.interpreter import Ended, Interpreter
 from repro_audit.plan import PlannedRun, Zygote
 from repro_audit.records import (
@@ -135,6 +136,8 @@ def failure_of(ended: Ended, timeout_seconds: float, kills: int) -> Failed | Non
             return failed(FailureKind.OUT_OF_MEMORY, f"killed by {name}: the kernel ran out of memory", name)
         hint = ", as the kernel does when memory runs out" if ended.signal == signal.SIGKILL else ""
         return failed(FailureKind.SIGNAL, f"killed by {name}{hint}", name)
+    if ended.exit_code == WORKER_CRASHED and b"repro_audit" in ended.stderr:
+        return failed(FailureKind.RECORD, "the worker failed to record the run")
     if ended.exit_code != 0:
         return failed(FailureKind.EXIT, f"the workload ended the process with exit code {ended.exit_code}")
     return None

@@ -166,6 +166,13 @@ def test_strict_modes_own_side_effect_is_an_error_that_says_so(report):
     assert "side effect" in failed.detail
 
 
+def test_an_error_that_cannot_say_its_text_is_an_exception_like_any_other(report):
+    failed = outcome(report, "speechless_error")
+    assert isinstance(failed, Failed)
+    assert failed.kind is FailureKind.EXCEPTION
+    assert "broken \\udc80 name" in failed.detail
+
+
 @pytest.mark.parametrize(("name", "code"), [("exit_with_code", 7), ("failure_exit", 0)])
 def test_a_process_that_ends_itself_keeps_its_exit_code(report, name, code):
     failed = outcome(report, name)

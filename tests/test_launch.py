@@ -105,6 +105,8 @@ def test_a_refusal_is_an_outcome_of_its_own(tmp_path):
         (ended(exit_code=None, signal=signal.SIGSEGV), FailureKind.SIGNAL, "SIGSEGV"),
         (ended(exit_code=None, signal=signal.SIGKILL), FailureKind.SIGNAL, "memory"),
         (ended(exit_code=7), FailureKind.EXIT, "exit code 7"),
+        (ended(exit_code=70, stderr=b'File "repro_audit/worker/perform.py"'), FailureKind.RECORD, "failed to record"),
+        (ended(exit_code=70), FailureKind.EXIT, "exit code 70"),
         (ended(exit_code=None, lost="interpreter a died"), FailureKind.LAUNCH, "interpreter a died"),
         (ended(exit_code=0), FailureKind.EXIT, "before the run was over"),
     ],

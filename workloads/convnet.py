@@ -6,7 +6,7 @@ from torch import nn
 
 class Workload:
     def setup(self, device: torch.device) -> None:
-        # No adaptive average pooling: CUDA's backward of it is refused (see adaptive_avg_pool); a mean does the same.
+        # No adaptive average pooling: CUDA's backward of it is refused (see adaptive_pool); a mean does the same.
         self.features = nn.Sequential(
             nn.Conv2d(3, 8, 3, padding=1),
             nn.BatchNorm2d(8),

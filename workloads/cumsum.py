@@ -4,8 +4,8 @@ import torch
 
 
 class Workload:
-    # Documented, but CUDA's kernel has raised no alert since it became deterministic.
-    refused = {"cuda": "https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html"}
+    # Documented up to 2.13, but CUDA's kernel has raised no alert since it became deterministic.
+    refused = {"cuda": "https://docs.pytorch.org/docs/2.13/generated/torch.use_deterministic_algorithms.html"}
 
     def setup(self, device: torch.device) -> None:
         self.inputs = [torch.randn(4, 20000, device=device, requires_grad=True)]

@@ -38,13 +38,15 @@ class Workload:
             generator=self.generator,
             multiprocessing_context="fork",
         )
-        self.batches = iter(self.loader)
+        self.left = 0
 
     def step(self) -> torch.Tensor:
-        batch = next(self.batches, None)
-        if batch is None:  # the next epoch, with new workers
-            self.batches = iter(self.loader)
-            batch = next(self.batches)
+        if self.left == 0:  # the next epoch, with new workers
+            self.batches, self.left = iter(self.loader), len(self.loader)
+        batch = next(self.batches)
+        self.left -= 1
+        if self.left == 0:
+            del self.batches  # its workers end with the epoch, not when this process does
         loss = (self.model(batch.to(self.model.weight.device)) - 1).square().mean()
         self.optimizer.zero_grad()
         loss.backward()

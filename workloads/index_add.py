@@ -1,4 +1,4 @@
-"""index_add and index_copy: many rows into few, forward and backward."""
+"""index_add: many rows into few, forward and backward."""
 
 import torch
 

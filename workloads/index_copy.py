@@ -1,4 +1,4 @@
-"""index_copy with rows that are written by many sources: the last one has to win every time."""
+"""index_copy with rows that are written by many sources, where the last one has to win, forward and backward."""
 
 import torch
 
@@ -6,12 +6,26 @@ import torch
 class Workload:
     def setup(self, device: torch.device) -> None:
         self.index = torch.randint(0, 32, (8192,), device=device)
-        self.target = torch.zeros(32, 16, device=device)
+        target, source = torch.randn(32, 16, device=device), torch.randn(8192, 16, device=device)
+        self.inputs = [target.requires_grad_(), source.requires_grad_()]
+        self.outputs: list[torch.Tensor] = []
 
     def step(self) -> torch.Tensor:
-        source = torch.randn(8192, 16, device=self.target.device)
-        self.target = self.target.index_copy(0, self.index, source)
-        return self.target.sum()
+        for tensor in self.inputs:
+            tensor.grad = None
+        target, source = self.inputs
+        self.outputs = [target.index_copy(0, self.index, source)]
+        loss = sum((output * weight_like(output)).sum() for output in self.outputs)
+        loss.backward()
+        with torch.no_grad():
+            for tensor in self.inputs:
+                tensor -= 0.1 * tensor.grad
+        return loss
 
     def state(self) -> dict[str, object]:
-        return {"target": self.target}
+        return {"inputs": self.inputs, "outputs": self.outputs}
+
+
+def weight_like(output: torch.Tensor) -> torch.Tensor:
+    """Weights that make every element's gradient another one, so that an order of additions shows."""
+    return torch.linspace(-1.0, 1.0, output.numel(), device=output.device).reshape(output.shape)

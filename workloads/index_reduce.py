@@ -1,4 +1,4 @@
-"""index_reduce with prod: many rows into few."""
+"""index_reduce with prod: many rows into few, forward and backward."""
 
 import torch
 
@@ -9,12 +9,27 @@ class Workload:
 
     def setup(self, device: torch.device) -> None:
         self.index = torch.randint(0, 32, (4096,), device=device)
-        self.target = torch.ones(32, 16, device=device)
+        # Close to one, so that a product over a row stays finite.
+        target, source = torch.ones(32, 16, device=device), 1 + 0.01 * torch.randn(4096, 16, device=device)
+        self.inputs = [target.requires_grad_(), source.requires_grad_()]
+        self.outputs: list[torch.Tensor] = []
 
     def step(self) -> torch.Tensor:
-        source = 1 + 0.01 * torch.randn(4096, 16, device=self.target.device)
-        self.target = self.target.index_reduce(0, self.index, source, "prod")
-        return self.target.sum()
+        for tensor in self.inputs:
+            tensor.grad = None
+        target, source = self.inputs
+        self.outputs = [target.index_reduce(0, self.index, source, "prod")]
+        loss = sum((output * weight_like(output)).sum() for output in self.outputs)
+        loss.backward()
+        with torch.no_grad():
+            for tensor in self.inputs:
+                tensor -= 0.1 * tensor.grad
+        return loss
 
     def state(self) -> dict[str, object]:
-        return {"target": self.target}
+        return {"inputs": self.inputs, "outputs": self.outputs}
+
+
+def weight_like(output: torch.Tensor) -> torch.Tensor:
+    """Weights that make every element's gradient another one, so that an order of additions shows."""
+    return torch.linspace(-1.0, 1.0, output.numel(), device=output.device).reshape(output.shape)

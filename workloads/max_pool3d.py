@@ -5,18 +5,33 @@ from torch.nn import functional
 
 
 class Workload:
-    # The documentation lists MaxPool3d as deterministic, the kernel's backward raises the alert.
-    refused = {"cuda": "https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cuda/DilatedMaxPool3d.cu"}
+    variants = ("values", "indices")
+    # 2.13 documents MaxPool3d as deterministic, 2.9 as refused. Where indices are returned, 2.13 takes another way in
+    # strict mode; the kernel that is called otherwise still raises the alert in its backward.
+    refused = {
+        "values": {
+            "cuda": "https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/cuda/DilatedMaxPool3d.cu"
+        },
+        "indices": {"cuda": "https://docs.pytorch.org/docs/2.9/generated/torch.use_deterministic_algorithms.html"},
+    }
+
+    def __init__(self, variant: str) -> None:
+        self.variant = variant
 
     def setup(self, device: torch.device) -> None:
         self.inputs = [torch.randn(2, 4, 8, 16, 16, device=device, requires_grad=True)]
         self.outputs: list[torch.Tensor] = []
+        self.indices: torch.Tensor | None = None
 
     def step(self) -> torch.Tensor:
         for tensor in self.inputs:
             tensor.grad = None
         (images,) = self.inputs
-        self.outputs = [functional.max_pool3d(images, 3, stride=2)]
+        if self.variant == "indices":
+            pooled, self.indices = functional.max_pool3d(images, 3, stride=2, return_indices=True)
+        else:
+            pooled = functional.max_pool3d(images, 3, stride=2)
+        self.outputs = [pooled]
         loss = sum((output * weight_like(output)).sum() for output in self.outputs)
         loss.backward()
         with torch.no_grad():
@@ -25,7 +40,7 @@ class Workload:
         return loss
 
     def state(self) -> dict[str, object]:
-        return {"inputs": self.inputs, "outputs": self.outputs}
+        return {"inputs": self.inputs, "outputs": self.outputs, "indices": self.indices}
 
 
 def weight_like(output: torch.Tensor) -> torch.Tensor:

@@ -8,16 +8,15 @@ class Workload:
         mask = torch.rand(256, 256, device=device) < 0.05
         self.sparse = (torch.randn(256, 256, device=device) * mask).to_sparse()
         self.batch = (torch.randn(4, 64, 64, device=device) * (torch.rand(4, 64, 64, device=device) < 0.1)).to_sparse()
-        self.inputs = [torch.randn(256, 32, device=device, requires_grad=True)]
+        dense, stack = torch.randn(256, 32, device=device), torch.randn(4, 64, 32, device=device)
+        self.inputs = [dense.requires_grad_(), stack.requires_grad_()]
         self.outputs: list[torch.Tensor] = []
 
     def step(self) -> torch.Tensor:
         for tensor in self.inputs:
             tensor.grad = None
-        (dense,) = self.inputs
-        with torch.no_grad():
-            batched = torch.bmm(self.batch, dense[:64].expand(4, 64, 32))
-        self.outputs = [torch.sparse.mm(self.sparse, dense), batched + 0 * dense[:64]]
+        dense, stack = self.inputs
+        self.outputs = [torch.sparse.mm(self.sparse, dense), torch.bmm(self.batch, stack)]
         loss = sum((output * weight_like(output)).sum() for output in self.outputs)
         loss.backward()
         with torch.no_grad():

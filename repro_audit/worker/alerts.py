@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -71,7 +72,7 @@ def refusal(error: BaseException, step: int) -> Alert | None:
     """
     links = list(_links(error))
     for link in links:
-        message = str(link)
+        message = message_of(link)
         op = refused_op(message)
         if op is not None:
             return Alert(
@@ -84,6 +85,12 @@ def refusal(error: BaseException, step: int) -> Alert | None:
                 forward_location=None,
             )
     return None
+
+
+def message_of(error: BaseException) -> str:
+    """The text of an error, also of one that cannot say it; lone surrogates, which no JSON can hold, written out."""
+    told = "".join(traceback.format_exception_only(error)).strip().encode(errors="backslashreplace").decode()
+    return told.removeprefix(f"{type(error).__name__}: ")
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:

@@ -4,6 +4,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro_audit.records import Alert, Phase, SourceLine
 from repro_audit.worker.alerts import AlertLog, refused_op
-from repro_audit.worker.source_lines import line_inside_backward, line_of_stack
+from repro_audit.worker.source_lines import line_of_stack, recomputed_line
 
 Attributed = Counter[tuple[str, SourceLine | None]]
 """Op and forward line to the number of its backward alerts."""
@@ -50,18 +51,16 @@ class _Attribution(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        frame = sys._getframe(1)
         node: Any = torch._C._current_autograd_node()  # None outside backward, whatever its stub says
         made = torch._C._autograd._get_sequence_nr() - 1
         if self._makers.setdefault(made, threading.get_ident()) != threading.get_ident():
             self._lines[made] = None  # two threads made a node of that number, and a node does not tell whose it is
         elif made not in self._lines:
             # In backward an op makes a node when a checkpoint recomputes, or when gradients are to be differentiated.
-            frame = sys._getframe(1)
-            self._lines[made] = (
-                line_of_stack(frame) if node is None else line_inside_backward(frame) or self._made(node)
-            )
+            self._lines[made] = line_of_stack(frame) if node is None else self._forward_line(frame, node)
         if node is not None and (warned := _WARNED_ONLY.get(func.name())) is not None:
-            self.attributed[warned, self._made(node)] += 1
+            self.attributed[warned, self._forward_line(frame, node)] += 1
         torch._C._set_deterministic_algorithms(True, warn_only=False)
         try:
             return func(*args, **kwargs)
@@ -72,12 +71,12 @@ class _Attribution(TorchDispatchMode):
         finally:
             torch._C._set_deterministic_algorithms(True, warn_only=True)
         if node is not None:
-            self.attributed[op, self._made(node)] += 1
+            self.attributed[op, self._forward_line(frame, node)] += 1
         return func(*args, **kwargs)
 
-    def _made(self, node: Any) -> SourceLine | None:
-        """The forward line that made a node."""
-        return self._lines.get(node._sequence_nr())
+    def _forward_line(self, frame: FrameType, node: Any) -> SourceLine | None:
+        """The forward line of an op in backward: a recomputed one's own, else the one that made its node."""
+        return recomputed_line(frame) or self._lines.get(node._sequence_nr())
 
 
 def attribute(execute: Callable[[], None]) -> Attributed:

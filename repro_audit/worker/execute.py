@@ -25,7 +25,7 @@ from repro_audit.records import (
     States,
     WorkerRecord,
 )
-from repro_audit.worker.alerts import AlertLog, is_side_effect, refusal
+from repro_audit.worker.alerts import AlertLog, is_side_effect, message_of, refusal
 from repro_audit.worker.attribution import Attributed, attribute, with_forward_locations
 from repro_audit.worker.determinism import Watch, arm, read_flags
 from repro_audit.worker.digest import digest_leaves
@@ -144,7 +144,9 @@ def _attributed(task: RunTask, device: torch.device) -> tuple[Attributed, tuple[
     try:
         return attribute(again), ()
     except BaseException as error:  # noqa: BLE001 - the workload's again; the alerts themselves were seen without it
-        return Attributed(), (f"the forward lines of backward alerts are unknown: {type(error).__name__}: {error}",)
+        return Attributed(), (
+            f"the forward lines of backward alerts are unknown: {type(error).__name__}: {message_of(error)}",
+        )
 
 
 def _classified(error: BaseException, mode: Mode, seen: _Seen) -> Refused | Failed:
@@ -162,7 +164,7 @@ def _classified(error: BaseException, mode: Mode, seen: _Seen) -> Refused | Fail
             return _failed(FailureKind.EXIT, error)
         case MemoryError() | torch.OutOfMemoryError():
             return _failed(FailureKind.OUT_OF_MEMORY, error)
-        case RuntimeError() if any(mark in str(error) for mark in MEMORY_MARKS):
+        case RuntimeError() if any(mark in message_of(error) for mark in MEMORY_MARKS):
             return _failed(FailureKind.OUT_OF_MEMORY, error)
         case _:
             return _failed(FailureKind.EXCEPTION, error)
@@ -170,7 +172,7 @@ def _classified(error: BaseException, mode: Mode, seen: _Seen) -> Refused | Fail
 
 def _failed(kind: FailureKind, error: BaseException) -> Failed:
     detail = _detail(error)
-    if is_side_effect(str(error)):
+    if is_side_effect(message_of(error)):
         detail = (
             "a side effect of strict mode, not a refusal: it fills uninitialised memory and cannot in this dtype\n"
             + detail
@@ -187,4 +189,5 @@ def _detail(error: BaseException) -> str:
             own = [frame for frame in link.stack if not is_tool_file(frame.filename)]
             link.stack = traceback.StackSummary.from_list(own)
             links += [link.__cause__, link.__context__]
-    return "".join(shown.format())[-DETAIL_CHARACTERS:].strip()
+    text = "".join(shown.format())[-DETAIL_CHARACTERS:].strip()
+    return text.encode(errors="backslashreplace").decode()  # a message may hold what no JSON can

@@ -31,7 +31,7 @@ def load_class(source: WorkloadSource) -> type[Any]:
         module = importlib.import_module(source.module)
     else:
         sys.path.insert(0, str(Path(source.path).parent))  # as `python FILE` does: a workload may have helpers
-        name = f"repro_audit_workload_{Path(source.path).stem}"
+        name = _module_name(Path(source.path).stem)
         spec = importlib.util.spec_from_file_location(name, source.path)
         if spec is None or spec.loader is None:
             raise ImportError(f"{source.path} is not a Python file")
@@ -40,3 +40,9 @@ def load_class(source: WorkloadSource) -> type[Any]:
         spec.loader.exec_module(module)
     found: type[Any] = getattr(module, source.class_name)
     return found
+
+
+def _module_name(stem: str) -> str:
+    """The file's own name, by which a spawned process of the workload can import it again to unpickle its classes."""
+    taken = stem in sys.modules or stem in sys.builtin_module_names or not stem.isidentifier()
+    return f"repro_audit_workload_{stem}" if taken else stem

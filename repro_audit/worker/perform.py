@@ -9,6 +9,7 @@ from typing import NoReturn, assert_never
 
 import msgspec
 
+from repro_audit.exit_codes import WORKER_CRASHED
 from repro_audit.records import (
     EnvironmentTask,
     Measurement,
@@ -23,9 +24,6 @@ from repro_audit.worker.determinism import arm, read_flags
 from repro_audit.worker.distance import measure
 from repro_audit.worker.environment import devices, torch_facts
 from repro_audit.worker.execute import execute
-
-CRASH_EXIT_CODE = 70
-"""The worker itself failed (EX_SOFTWARE); its traceback is on stderr."""
 
 
 def perform_and_exit(task: Task) -> NoReturn:
@@ -42,7 +40,7 @@ def perform_and_exit(task: Task) -> NoReturn:
         code = 0
     except BaseException:  # noqa: BLE001 - the worker's outer shell
         traceback.print_exc()
-        code = CRASH_EXIT_CODE
+        code = WORKER_CRASHED
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

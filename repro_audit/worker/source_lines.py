@@ -8,6 +8,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 import torch
+import torch.utils.checkpoint
 
 from repro_audit.records import SourceLine
 
@@ -19,6 +20,7 @@ _LIBRARY_FOLDERS = tuple(
 )
 
 _ENGINE = "_engine_run_backward"
+_CHECKPOINT_FILE = torch.utils.checkpoint.__file__
 
 
 @lru_cache(maxsize=4096)
@@ -79,13 +81,18 @@ def is_tool_file(path: str) -> bool:
     return str(Path(path).resolve()).startswith(_WORKER_FOLDER)
 
 
-def line_inside_backward(frame: FrameType | None) -> SourceLine | None:
-    """The innermost line of the user that autograd's engine itself called: of a custom function's backward, or of a
-    forward that a checkpoint recomputes. None where the engine runs an op by itself.
+def recomputed_line(frame: FrameType | None) -> SourceLine | None:
+    """The innermost line of the user in a forward that a checkpoint recomputes for autograd's engine.
+
+    None where the engine runs an op by itself, or a custom function's backward.
     """
+    found: tuple[str, int] | None = None
     while frame is not None and frame.f_code.co_name != _ENGINE:
-        if _rank(frame.f_code.co_filename) == 0:
-            return _source_line(frame.f_code.co_filename, frame.f_lineno)
+        place = frame.f_code.co_filename, frame.f_lineno
+        if found is None and _rank(place[0]) == 0:
+            found = place
+        elif found is not None and place[0] == _CHECKPOINT_FILE:
+            return _source_line(*found)
         frame = frame.f_back
     return None
 

@@ -184,6 +184,20 @@ def test_a_refusal_is_found_behind_the_error_that_was_made_of_it(arming, cause):
     assert alert.location.text.endswith("# the refused line")
 
 
+def test_an_error_that_quotes_the_refusal_it_was_made_of_does_not_hide_its_line(arming):
+    arming(Mode.STRICT)
+    try:
+        put(torch.zeros(2))
+    except RuntimeError as refused:
+        quoting = RuntimeError(f"step 3 failed: {refused}")
+        quoting.__cause__ = refused
+    alert = refusal(quoting, 1)
+    assert alert is not None
+    assert alert.message.startswith("put_ does not have")
+    assert alert.location is not None
+    assert alert.location.text.endswith("# the refused line")
+
+
 def test_a_refusal_is_found_in_a_group_of_errors():
     group = ExceptionGroup("two tasks", [ValueError("one"), RuntimeError(STRICT.format("put_"))])
     alert = refusal(group, 1)

@@ -1,5 +1,6 @@
 import json
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,27 @@ def test_a_stack_is_in_backward_only_while_the_engine_runs():
     value.sum().backward()
     assert seen == [True]
     assert not in_backward(sys._getframe())
+
+
+def test_code_that_the_engine_runs_in_a_thread_of_its_own_is_in_backward():
+    # Threads of CUDA devices do not come from the caller's stack; on a CPU, those for deep nesting do not either.
+    seen = []
+
+    class Nested(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, value):
+            return value * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            frame = sys._getframe()
+            names = {entry.name for entry in traceback.extract_stack(frame)}
+            seen.append(("_engine_run_backward" in names, in_backward(frame)))
+            if len(seen) < 80:
+                with torch.enable_grad():
+                    Nested.apply(torch.ones(1, requires_grad=True)).sum().backward()
+            return gradient
+
+    Nested.apply(torch.ones(1, requires_grad=True)).sum().backward()
+    assert (False, True) in seen
+    assert all(found for _, found in seen)
