@@ -4,6 +4,7 @@
    PyTorch, arms strict mode and does the same step.
 2. The whole default CPU audit against one run of the classic smoke script.
 3. ``repro-audit --help``, ``list`` and ``show`` against ``python -c "import torch"``.
+4. Digests of a 512 MiB state against a single hashlib thread, and their extra memory (``benchmarks/digest.py``).
 """
 
 import os
@@ -81,6 +82,7 @@ def main() -> None:
         isolated_run(scratch)
         whole_audit(scratch)
         cold_commands(scratch)
+    subprocess.run([sys.executable, str(Path(__file__).with_name("digest.py"))], check=True)
 
 
 def isolated_run(scratch: Path, rounds: int = 5) -> None:

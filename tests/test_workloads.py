@@ -14,92 +14,78 @@ from repro_audit.worker.digest import digest_leaves
 from repro_audit.worker.generators import generator_states, seed_generators
 from repro_audit.worker.leaves import named_leaves
 from repro_audit.worker.load import load_class
+from tests.documented_operations import CHANGED_SIDES, COVERED, Promise, Statement, statements, uncovered
 
 SOURCES = {source.name: source for source in discover_folder(bundled_folder(), bundled=True)}
 
-COVERED = {
-    "torch.nn.Conv1d": ["conv_variants-1d"],
-    "torch.nn.Conv2d": ["convnet"],
-    "torch.nn.Conv3d": ["conv_variants-3d"],
-    "torch.nn.ConvTranspose1d": ["conv_variants-transposed"],
-    "torch.nn.ConvTranspose2d": ["conv_variants-transposed"],
-    "torch.nn.ConvTranspose3d": ["conv_variants-transposed"],
-    "torch.nn.ReplicationPad1d": ["padding-replicate1d"],
-    "torch.nn.ReplicationPad2d": ["padding-replicate2d"],
-    "torch.nn.ReplicationPad3d": ["padding-replicate3d"],
-    "torch.bmm": ["matmul", "sparse_matmul"],
-    "torch.Tensor.__getitem__": ["indexing"],
-    "torch.Tensor.index_put": ["index_put-accumulate", "index_put-overwrite"],
-    "torch.Tensor.index_put_": ["index_put-accumulate", "index_put-overwrite"],
-    "torch.Tensor.put_": ["put-accumulate", "put-overwrite"],
-    "torch.Tensor.scatter_add_": ["scatter_add"],
-    "torch.gather": ["gather"],
-    "torch.index_add": ["index_add"],
-    "torch.index_select": ["indexing"],
-    "torch.repeat_interleave": ["repeat_interleave"],
-    "torch.Tensor.index_copy": ["index_copy"],
-    "torch.Tensor.scatter": ["scatter"],
-    "torch.Tensor.scatter_reduce": ["scatter_reduce-sum", "scatter_reduce-mean", "scatter_reduce-prod"],
-    "torch.nn.MaxPool3d": ["max_pool3d"],
-    "torch.nn.AvgPool3d": ["avg_pool3d"],
-    "torch.nn.AdaptiveAvgPool2d": ["adaptive_pool-avg2d"],
-    "torch.nn.AdaptiveAvgPool3d": ["adaptive_pool-avg3d"],
-    "torch.nn.AdaptiveMaxPool2d": ["adaptive_pool-max2d"],
-    "torch.nn.FractionalMaxPool2d": ["fractional_max_pool-2d"],
-    "torch.nn.FractionalMaxPool3d": ["fractional_max_pool-3d"],
-    "torch.nn.MaxUnpool1d": ["max_unpool-1d"],
-    "torch.nn.MaxUnpool2d": ["max_unpool-2d"],
-    "torch.nn.MaxUnpool3d": ["max_unpool-3d"],
-    "torch.nn.functional.interpolate": [
-        "interpolate-linear",
-        "interpolate-bilinear",
-        "interpolate-bicubic",
-        "interpolate-trilinear",
-    ],
-    "torch.nn.ReflectionPad1d": ["padding-reflect1d"],
-    "torch.nn.ReflectionPad2d": ["padding-reflect2d"],
-    "torch.nn.ReflectionPad3d": ["padding-reflect3d"],
-    "torch.nn.NLLLoss": ["nll_loss-1d", "nll_loss-2d"],
-    "torch.nn.CTCLoss": ["ctc_loss"],
-    "torch.nn.EmbeddingBag": ["embedding_bag_max"],
-    "torch.histc": ["histc"],
-    "torch.bincount": ["bincount"],
-    "torch.kthvalue": ["kthvalue"],
-    "torch.median": ["median"],
-    "torch.nn.functional.grid_sample": ["grid_sample-2d", "grid_sample-3d"],
-    "torch.cumsum": ["cumsum"],
-    "torch.Tensor.resize_": ["quantized_resize"],
-    "torch.mm": ["matmul"],
-    "torch.mv": ["matmul"],
-}
-"""Documented operation to the cases that reach it."""
-
-LEFT_OUT: dict[str, str] = {}
-"""Documented operation to the reason why no workload reaches it."""
+DOCSTRING = torch.use_deterministic_algorithms.__doc__
 
 
-def documented(docstring: str) -> set[str]:
-    """The operations that the docstring of `torch.use_deterministic_algorithms` lists."""
-    return set(re.findall(r"^\s*\*\s*:(?:class|func|attr|meth):`~?([\w.]+)`", docstring, re.MULTILINE))
+def test_every_documented_statement_has_a_workload_or_a_reason():
+    assert uncovered(DOCSTRING) == []
 
 
-def uncovered(docstring: str) -> set[str]:
-    return documented(docstring) - COVERED.keys() - LEFT_OUT.keys()
+def test_all_lists_of_the_documentation_are_read():
+    found = statements(DOCSTRING)
+    by_promise = {promise: [entry.operation for entry in found if entry.promise is promise] for promise in Promise}
+    assert {"torch.nn.Conv1d", "torch.Tensor.index_put"} <= set(by_promise[Promise.DETERMINISTIC])
+    assert {"torch.nn.AvgPool3d", "torch.Tensor.resize_"} <= set(by_promise[Promise.REFUSED])
+    assert by_promise[Promise.REFUSED].count("torch.nn.functional.interpolate") == 4
+    assert min(len(by_promise[Promise.DETERMINISTIC]), len(by_promise[Promise.REFUSED])) > 20
+    assert len(found) == len(re.findall(r"^\s*\* :", DOCSTRING, re.MULTILINE)) + 3, "no bullet may be lost"
 
 
-def test_every_documented_operation_has_a_workload_or_a_reason():
-    assert len(documented(torch.use_deterministic_algorithms.__doc__)) > 35
-    assert uncovered(torch.use_deterministic_algorithms.__doc__) == set()
+def test_the_list_that_older_releases_have_for_cublas_is_read():
+    docstring = """
+    If one of these environment variable configurations is not set, a :class:`RuntimeError`
+    will be raised from these operations when called with CUDA tensors:
+
+        * :func:`torch.mm`
+        * :func:`torch.bmm`
+
+    Note that deterministic operations tend to be slower.
+    """
+    assert statements(docstring) == [
+        Statement(Promise.CUBLAS, "torch.mm", ""),
+        Statement(Promise.CUBLAS, "torch.bmm", ""),
+    ]
+    assert uncovered(docstring) == []
+
+
+def extended(bullet: str) -> str:
+    """The docstring of a release that adds a bullet to its first list."""
+    return DOCSTRING.replace(
+        "        * :class:`torch.nn.Conv1d`", f"        * {bullet}\n        * :class:`torch.nn.Conv1d`", 1
+    )
 
 
 def test_an_operation_that_a_release_adds_would_be_noticed():
-    docstring = f"{torch.use_deterministic_algorithms.__doc__}\n        * :func:`torch.brand_new` when called\n"
-    assert uncovered(docstring) == {"torch.brand_new"}
+    missing = uncovered(extended(":func:`torch.brand_new` when called on CUDA tensor"))
+    assert missing == [Statement(Promise.DETERMINISTIC, "torch.brand_new", "when called on CUDA tensor")]
+
+
+def test_a_condition_that_a_release_adds_to_a_known_operation_would_be_noticed():
+    (missing,) = uncovered(extended(":func:`torch.Tensor.index_put` with\n          ``accumulate=None`` on a phone"))
+    assert missing.condition == "with accumulate=None on a phone"
 
 
 def test_the_cases_that_cover_operations_exist():
-    named = {name for names in COVERED.values() for name in names}
-    assert named <= SOURCES.keys()
+    assert {name for entry in COVERED for name in entry.cases} <= SOURCES.keys()
+
+
+def test_a_documented_refusal_is_declared_and_a_promise_of_determinism_is_not_taken_back():
+    for statement in statements(DOCSTRING):
+        for name in {name for entry in COVERED if entry.covers(statement) for name in entry.cases}:
+            declared = SOURCES[name].refused.keys() & statement.device_types
+            if statement.promise is Promise.REFUSED:
+                assert declared == statement.device_types, (name, statement)
+            elif statement.operation not in CHANGED_SIDES and statement.promise is Promise.DETERMINISTIC:
+                assert not declared, (name, statement)
+
+
+def test_every_declared_refusal_names_its_source():
+    sources = {link for source in SOURCES.values() for link in source.refused.values()}
+    assert all(link.startswith(("https://docs.pytorch.org/", "https://github.com/pytorch/")) for link in sources)
 
 
 def test_the_classic_names_are_there():

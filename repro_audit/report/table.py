@@ -165,6 +165,17 @@ def _below(report: AuditReport) -> Iterator[RenderableType]:
         reason = report.environment.absent_devices.get("cuda", "not selected")
         yield text(f"CUDA was not audited: {reason}", "dim")
     yield text(_cublas_note(report), "dim")
+    for note in _blind_spots(report):
+        yield text(note, "yellow")
+
+
+def _blind_spots(report: AuditReport) -> Iterator[str]:
+    """What the environment keeps from showing."""
+    hash_seed = report.environment.variables.get("PYTHONHASHSEED", "random")
+    if hash_seed not in ("", "random"):
+        yield f"PYTHONHASHSEED={hash_seed} in your environment: what depends on the order of sets could not show"
+    if report.environment.flags.get("num_threads") == "1":
+        yield "PyTorch had one CPU thread: races between threads could not show"
 
 
 def _cublas_note(report: AuditReport) -> str:

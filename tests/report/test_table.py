@@ -144,3 +144,12 @@ def _everywhere(value, extra, name=""):
 
 def test_an_empty_report_is_drawn():
     assert sample_reports.report([]).summary.statement in drawn(sample_reports.report([]))
+
+
+def test_what_the_environment_keeps_from_showing_is_said():
+    blind = msgspec.structs.replace(report().environment, variables={"PYTHONHASHSEED": "0"}, flags={"num_threads": "1"})
+    words = " ".join(drawn(msgspec.structs.replace(report(), environment=blind)).split())
+    assert "PYTHONHASHSEED=0 in your environment: what depends on the order of sets could not show" in words
+    assert "PyTorch had one CPU thread: races between threads could not show" in words
+    seeing = " ".join(drawn(report()).split())
+    assert "could not show" not in seeing

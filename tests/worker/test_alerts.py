@@ -198,6 +198,24 @@ def test_an_error_that_quotes_the_refusal_it_was_made_of_does_not_hide_its_line(
     assert alert.location.text.endswith("# the refused line")
 
 
+def test_a_refusal_that_a_custom_backward_made_another_error_of_is_still_of_backward(arming):
+    class Complaining(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, value):
+            return value * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            raise_another(cause=True)
+
+    arming(Mode.STRICT)
+    with pytest.raises(ValueError, match="training failed") as raised:
+        Complaining.apply(torch.zeros(2, requires_grad=True)).sum().backward()
+    alert = refusal(raised.value, 1)
+    assert alert is not None
+    assert (alert.op, alert.phase) == ("put_", Phase.BACKWARD)
+
+
 def test_a_refusal_is_found_in_a_group_of_errors():
     group = ExceptionGroup("two tasks", [ValueError("one"), RuntimeError(STRICT.format("put_"))])
     alert = refusal(group, 1)
