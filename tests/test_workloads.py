@@ -97,7 +97,7 @@ def test_the_classic_names_are_there():
 def test_a_workload_stands_alone_and_says_what_it_is(name):
     source = SOURCES[name]
     assert source.summary
-    assert len(source.summary) <= 120
+    assert len(source.summary) < 90
     with open(source.path) as stream:
         tree = ast.parse(stream.read())
     imported = {

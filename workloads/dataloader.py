@@ -1,4 +1,4 @@
-"""DataLoader with two worker processes, shuffled by a generator, with random augmentation in the workers."""
+"""DataLoader with two workers, shuffled by a generator, random augmentation in the workers."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Bag-of-words classifier: embedding and embedding bags (sum, mean) over few words that many samples share."""
+"""Bag-of-words classifier: embedding and embedding bags over words that samples share."""
 
 import torch
 from torch import nn

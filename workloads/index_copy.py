@@ -1,4 +1,4 @@
-"""index_copy with rows that are written by many sources, where the last one has to win, forward and backward."""
+"""index_copy onto rows with many writers, where the last one has to win."""
 
 import torch
 

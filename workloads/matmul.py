@@ -1,4 +1,4 @@
-"""Dense products: mm, bmm, addmm, baddbmm, einsum, matrix times vector, dot, forward and backward."""
+"""Dense products: mm, bmm, addmm, baddbmm, einsum, mv, dot, forward and backward."""
 
 import torch
 

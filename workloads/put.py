@@ -1,4 +1,4 @@
-"""put_ with accumulate: many additions into few slots; without it strict mode refuses on every device."""
+"""put with accumulate, many additions into few slots, and without, which is refused."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Recurrent nets over a short sequence: LSTM with dropout between its layers, bidirectional GRU."""
+"""Recurrent nets: LSTM with dropout between its layers, bidirectional GRU."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""scatter_reduce in every reduction, thousands of values into few slots, forward and backward."""
+"""scatter_reduce in every reduction, many values into few slots, forward and backward."""
 
 import torch
 
