@@ -37,8 +37,15 @@ from repro_audit.worker.source_lines import is_tool_file
 
 DETAIL_CHARACTERS = 4000
 
-MEMORY_MARKS = ("can't allocate memory", "CUDA out of memory", "std::bad_alloc")
-"""What PyTorch's allocators say; on the CPU the error is a plain RuntimeError."""
+MEMORY_MARKS = (
+    "can't allocate memory",
+    "std::bad_alloc",
+    "CUDA out of memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+"""What allocators say; on the CPU, and in libraries on CUDA, the error is a plain RuntimeError."""
 
 
 class EmptyError(Exception):
@@ -61,6 +68,9 @@ def execute(task: RunTask) -> WorkerRecord:
     """Makes the run; whatever the workload does short of ending the process is in the record."""
     device = torch.device(task.device)
     arm(task.mode)
+    if device.type == "cuda":
+        torch.cuda.init()  # now, so that the states of its generators are there from setup on
+        torch.cuda.set_device(device)  # a bare "cuda" in the workload means the audited device
     flags_start = read_flags()
     seen = _Seen()
     log = AlertLog()
@@ -114,13 +124,15 @@ def _steps(
         returned = workload.setup(device) if seen.step == 0 else workload.step()
         watch.check(seen.repeat, seen.step)
         leaves = named_leaves(workload.state())
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)  # a state may hold CPU tensors whose copies are still under way
         if seen.step == task.steps and not leaves:
             raise EmptyError("state() held nothing after the last step; return what must be equal bit for bit")
         loss = None
         if seen.step:
             loss, value = read_loss(returned)
             leaves[LOSS_LEAF] = Leaf(Role.LOSS, value)
-        leaves.update(generator_states())
+        leaves.update(generator_states(with_cuda=device.type == "cuda"))
         digests = digest_leaves(leaves)
         state = state_digest(digests)
         seen.states[state] = State(loss=loss, leaves=digests)

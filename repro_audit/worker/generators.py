@@ -35,15 +35,20 @@ def seed_generators(seed: int) -> tuple[str, ...]:
     return tuple(seeded)
 
 
-def generator_states() -> dict[str, Leaf]:
-    """Returns the state of each global generator, those of CUDA devices only once CUDA is in use."""
+def generator_states(*, with_cuda: bool = True) -> dict[str, Leaf]:
+    """Returns the state of each global generator, those of CUDA devices only once CUDA is in use.
+
+    Args:
+        with_cuda: False leaves those out: a CPU run that comes to use CUDA midway has them from then on, and its second
+            repeat from the start.
+    """
     # The modules' functions are methods of one hidden generator each.
     states: dict[str, object] = {"rng/python": rng_state(random.getstate.__self__)}  # type: ignore[attr-defined]
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         states["rng/numpy"] = rng_state(numpy.random.get_state.__self__)
     states["rng/torch"] = rng_state(torch.default_generator)
-    if torch.cuda.is_initialized():
+    if with_cuda and torch.cuda.is_initialized():
         for index, generator in enumerate(torch.cuda.default_generators):
             states[f"rng/torch.cuda.{index}"] = rng_state(generator)
     return {path: Leaf(Role.RNG, state) for path, state in states.items()}
