@@ -19,6 +19,7 @@ from repro_audit.records import (
     Pairing,
     Refused,
     RepeatName,
+    Run,
     SourceLine,
     Verdict,
 )
@@ -235,12 +236,18 @@ def _shared_notes(report: AuditReport) -> Iterator[Finding]:
     for result in report.cases:
         name = f"{result.case.workload} on {result.case.device}"
         notes = [note for run in result.runs for note in run.notes]
+        notes += [_changed_settings(run) for run in result.runs if run.mode == "strict" and run.flags_end]
         if result.verdict is Verdict.SKIP and not result.runs:
             notes.append(f"skipped: {result.reason}")
         for note in notes:
             places.setdefault(note, {})[name] = None
     for note, names in places.items():
         yield Finding(level=Level.NOTE, title=note, lines=(", ".join(names),))
+
+
+def _changed_settings(run: Run) -> str:
+    """Settings that the workload left otherwise than it found them; those of strict mode are breaches as well."""
+    return "settings after the last op: " + ", ".join(f"{name} is {value}" for name, value in run.flags_end.items())
 
 
 def _alert_lines(alert: Alert) -> Iterator[str]:

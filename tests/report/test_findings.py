@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from repro_audit.records import FailureKind
@@ -131,3 +132,12 @@ def test_no_wording_claims_more_than_was_seen():
 def test_the_bound_is_the_rate_at_which_so_many_repeats_agree_one_time_in_twenty(repeats, bound):
     assert upper_bound(repeats) == pytest.approx(bound, rel=1e-3)
     assert (1 - upper_bound(repeats)) ** repeats == pytest.approx(0.05)
+
+
+def test_a_setting_that_the_workload_left_changed_is_noted_once():
+    result = completed_case("changes")
+    runs = tuple(msgspec.structs.replace(one, flags_end={"num_threads": "1"}) for one in result.runs)
+    (finding,) = found(msgspec.structs.replace(result, runs=runs))
+    assert finding.level is Level.NOTE
+    assert finding.title == "settings after the last op: num_threads is 1"
+    assert finding.lines == ("changes on cpu",)
