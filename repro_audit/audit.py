@@ -63,6 +63,7 @@ class _Auditor:
     @contextmanager
     def case_folder(self) -> Iterator[Path]:
         """A folder for the records of a case, gone with it: a long audit must not fill the disk."""
+        self.scratch.mkdir(parents=True, exist_ok=True)  # a workload may have cleared the folder for temporary files
         with tempfile.TemporaryDirectory(dir=self.scratch, ignore_cleanup_errors=True) as folder:
             yield Path(folder)
 

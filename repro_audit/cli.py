@@ -32,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.default_int_handler)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us, who then wants the exit code alone
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
     try:
         parsed = build_parser().parse_args(arguments)
         command: Callable[[argparse.Namespace], int] = parsed.command

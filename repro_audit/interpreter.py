@@ -126,11 +126,11 @@ class WarmInterpreter:
             except (TimeoutError, OSError) as error:
                 greeting = str(error).encode()
             if greeting != b"ready\n":
-                complaint = self._last_words()
+                complaint = self._last_words() or self._how_it_ended()
                 self.close()
                 raise LaunchError(
                     f"worker interpreter {self.name} ({sys.executable}) did not come up: "
-                    f"{complaint or 'it said nothing'}\nCheck that `python -c 'import torch'` works there."
+                    f"{complaint}\nCheck that `python -c 'import torch'` works there."
                 )
             self._control.settimeout(None)
             self._ready = True
@@ -141,6 +141,17 @@ class WarmInterpreter:
             return ""
         self._complaints.seek(0)
         return self._complaints.read()[-4000:].decode(errors="backslashreplace").strip()
+
+    def _how_it_ended(self) -> str:
+        """What is known of a zygote that said nothing."""
+        assert self._process is not None
+        try:
+            code = self._process.wait(ABORT_PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"it gave no sign of life within {START_TIMEOUT_SECONDS:g} s"
+        if code < 0:
+            return f"it was killed by signal {-code}, as the kernel does when memory runs out"
+        return f"it ended with exit code {code}"
 
     def perform(self, task: Task, timeout_seconds: float) -> Ended:
         """Forks a child for the task and waits for its end."""

@@ -1,6 +1,7 @@
 """Parses what the command line and the environment say about devices and `CUBLAS_WORKSPACE_CONFIG`."""
 
 import difflib
+import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -52,6 +53,18 @@ def resolve_cublas_workspace(option: str | None, environ: Mapping[str, str]) -> 
             "with --cublas-workspace inherit."
         )
     return CublasWorkspace(value=value, source="environment")
+
+
+def require_current_folder() -> None:
+    """Makes sure that workers can be started here: PyTorch itself does not load in a folder that is gone.
+
+    Raises:
+        UsageError: The current folder does not exist any more.
+    """
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UsageError("the current folder does not exist any more; change to one that does") from error
 
 
 def worker_environment(environ: Mapping[str, str], cublas_workspace: "CublasWorkspace") -> dict[str, str]:

@@ -61,5 +61,6 @@ class Workload(Protocol):
         Returns:
             A nest of mappings, lists and tuples. Leaves are tensors, NumPy arrays, numbers, strings, bytes
             and None. Modules give their parameters, gradients and buffers; optimizers, and whatever else
-            has a ``state_dict()``, give that; generators give their state.
+            has a ``state_dict()``, give that; generators give their state. What is compared are the leaves under
+            their paths: an empty container has none, a list is as good as a tuple, and the key 1 as "1".
         """

@@ -284,3 +284,19 @@ def test_a_reader_that_closes_the_pipe_early_gets_no_traceback(folder):
     command = f"{sys.executable} -m repro_audit list | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stderr == ""
+
+
+def test_a_closed_stdout_costs_the_output_and_not_the_exit_code(folder):
+    command = f"{sys.executable} -m repro_audit list --workloads own >&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, env=os.environ)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_current_folder_that_is_gone_is_named_as_the_trouble(folder, capsys, monkeypatch):
+    gone = folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    code, error = failure(capsys, "run", "mlp")
+    assert code == 2
+    assert "current folder does not exist" in error

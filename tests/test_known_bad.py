@@ -1,5 +1,6 @@
 """Workloads that must be caught, audited for real: each kind of divergence and failure has one, by construction."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,13 @@ pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parent / "known_bad"
 
-LAST_MADE_TO_WAIT = {"failure_timeout"}
-"""Audited apart, with a short timeout."""
+APART = {"failure_timeout", "clears_temporary_files"}
+"""Audited by themselves: one needs a short timeout, one harms whatever else runs on this machine."""
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory) -> AuditReport:
-    names = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in LAST_MADE_TO_WAIT)
+    names = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in APART)
     return audit_folder(FOLDER, names, tmp_path_factory.mktemp("reports"))
 
 
@@ -154,9 +155,21 @@ def test_a_refused_op_is_named_with_its_line(report):
     assert (alert.op, alert.count) == ("put_", 3)
 
 
-def test_a_refused_op_whose_error_was_swallowed_is_refused_all_the_same(report):
-    assert isinstance(outcome(report, "refused_and_swallowed"), Completed)
-    assert result(report, "refused_and_swallowed").verdict is Verdict.REFUSED
+@pytest.mark.parametrize("name", ["refused_and_swallowed", "refused_and_swallowed_in_worker"])
+def test_a_refused_op_whose_error_was_swallowed_is_refused_all_the_same(report, name):
+    assert isinstance(outcome(report, name), Completed)
+    assert result(report, name).verdict is Verdict.REFUSED
+
+
+def test_a_workload_that_clears_the_auditors_files_costs_only_itself(tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    report = audit_folder(FOLDER, ["clears_temporary_files", "divergence_loss"], tmp_path / "reports")
+    assert result(report, "clears_temporary_files").verdict is Verdict.ERROR
+    assert result(report, "divergence_loss").verdict is Verdict.FAIL
+    assert report.summary.canaries_caught
 
 
 def test_strict_modes_own_side_effect_is_an_error_that_says_so(report):

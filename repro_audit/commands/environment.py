@@ -13,7 +13,7 @@ from repro_audit.launch import ProcessLauncher
 from repro_audit.plan import Zygote
 from repro_audit.records import EnvironmentTask
 from repro_audit.report.environment_block import print_environment
-from repro_audit.settings import resolve_cublas_workspace, worker_environment
+from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
 from repro_audit.system import parent_environment
 
 TIMEOUT_SECONDS = 300.0
@@ -21,6 +21,7 @@ TIMEOUT_SECONDS = 300.0
 
 def environment(arguments: Namespace) -> int:
     """Asks one worker, and prints what it and this process see."""
+    require_current_folder()
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
     with tempfile.TemporaryDirectory(prefix="repro-audit-environment-") as scratch:
         interpreter = ColdInterpreter(worker_environment(os.environ, cublas_workspace))

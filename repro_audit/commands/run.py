@@ -21,7 +21,7 @@ from repro_audit.plan import Zygote
 from repro_audit.records import AuditReport, CublasWorkspace, Isolation, Mode, Settings
 from repro_audit.report import evidence
 from repro_audit.report.progress import make_progress
-from repro_audit.settings import resolve_cublas_workspace, worker_environment
+from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
 
 
 def run(arguments: Namespace) -> int:
@@ -53,6 +53,7 @@ def _audit(
     Args:
         shield: Closed when the report is written; a second Ctrl-C must not cost what the first one left.
     """
+    require_current_folder()
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
     sources = discover(arguments.selection, arguments.workloads)
     canaries = {source.name: source for source in discover_folder(canary_folder(), bundled=True)}

@@ -3,13 +3,14 @@
 import os
 import re
 import sys
+import tempfile
 import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from types import FrameType
-from typing import Any
+from typing import IO, Any
 
+import msgspec
 import torch
 
 from repro_audit.records import Alert, Phase, SourceLine
@@ -110,8 +111,8 @@ def _links(error: BaseException) -> Iterator[BaseException]:
 class AlertLog:
     """Collects every alert while active, whatever the workload does to the warning filters of Python and PyTorch.
 
-    Warnings that are no alerts go their usual way, and so do alerts in a process that the workload forked (a
-    DataLoader's worker): what is collected there nobody would see.
+    Warnings that are no alerts go their usual way. A process that the workload forks while the log is active, such as a
+    DataLoader's worker, leaves its alerts in a file that both have open.
     """
 
     def __init__(self) -> None:
@@ -120,13 +121,26 @@ class AlertLog:
         self._replaced: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._process = os.getpid()
+        self._forked: IO[bytes] | None = None
 
     @property
     def alerts(self) -> tuple[Alert, ...]:
         """What was collected; equal ones are counted together, and stand where the first was seen."""
+        self._take_in_forked()
         return tuple(self._alerts.values())
 
+    def _take_in_forked(self) -> None:
+        """Counts what forked processes have left so far."""
+        if self._forked is None:
+            return
+        with self._lock:
+            self._forked.seek(0)
+            for line in self._forked.read().splitlines():
+                self._count(msgspec.json.decode(line, type=Alert))
+            self._forked.truncate(0)
+
     def __enter__(self) -> "AlertLog":
+        self._forked = tempfile.TemporaryFile(mode="ab+", buffering=0)
         # Every shown warning passes `_showwarnmsg`, also inside a `catch_warnings` of the workload, which replaces
         # what that calls. Filters come before it, so ours has to stay the first of them.
         for name in ("_showwarnmsg", "_add_filter", "resetwarnings"):
@@ -144,6 +158,10 @@ class AlertLog:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._take_in_forked()
+        if self._forked is not None:
+            self._forked.close()
+            self._forked = None
         before, setter = self._warn_always
         vars(torch._C)["_set_warnAlways"] = setter
         torch.set_warn_always(before)
@@ -162,26 +180,29 @@ class AlertLog:
     def _show(self, shown: warnings.WarningMessage) -> None:
         message = str(shown.message)
         op = refused_op(message)
-        if op is None or os.getpid() != self._process:
+        if op is None:
             self._replaced["_showwarnmsg"](shown)
             return
         frame = sys._getframe(1)
-        phase = Phase.BACKWARD if in_backward(frame) else Phase.FORWARD
-        with self._lock:
-            self._count(op, message, phase, frame)
-
-    def _count(self, op: str, message: str, phase: Phase, frame: FrameType) -> None:
-        location = line_of_stack(frame)
-        before = self._alerts.get((op, phase, location))
-        self._alerts[op, phase, location] = Alert(
+        alert = Alert(
             op=op,
-            message=before.message if before else message,
-            phase=phase,
-            step=before.step if before else self.step,
-            count=before.count + 1 if before else 1,
-            location=location,
+            message=message,
+            phase=Phase.BACKWARD if in_backward(frame) else Phase.FORWARD,
+            step=self.step,
+            count=1,
+            location=line_of_stack(frame),
             forward_location=None,
         )
+        if os.getpid() != self._process and self._forked is not None:
+            os.write(self._forked.fileno(), msgspec.json.encode(alert) + b"\n")  # appended whole: one write, O_APPEND
+            return
+        with self._lock:
+            self._count(alert)
+
+    def _count(self, alert: Alert) -> None:
+        key = alert.op, alert.phase, alert.location
+        before = self._alerts.get(key)
+        self._alerts[key] = msgspec.structs.replace(before, count=before.count + 1) if before else alert
 
 
 _PINNED = (

@@ -2,6 +2,8 @@
 
 import math
 import struct
+import sys
+from typing import Any
 
 import torch
 
@@ -24,6 +26,7 @@ def read_loss(value: object) -> tuple[Loss, torch.Tensor | float | int]:
     Raises:
         LossError: It is neither.
     """
+    value = _without_numpy(value)
     if isinstance(value, bool) or not isinstance(value, torch.Tensor | float | int):
         raise LossError(f"step() returned {type(value).__name__}; it must return the loss: a tensor or a number")
     if isinstance(value, torch.Tensor):
@@ -37,6 +40,14 @@ def read_loss(value: object) -> tuple[Loss, torch.Tensor | float | int]:
         return _loss(number, str(value.dtype).removeprefix("torch."), raw), value.detach()
     raw = struct.pack("<d", value) if isinstance(value, float) else _integer_bytes(value)
     return _loss(value, type(value).__name__, raw), value
+
+
+def _without_numpy(value: object) -> object:
+    """A scalar of NumPy as the tensor of the same bits; anything else as it is."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.generic) or value.dtype.kind not in "iuf":
+        return value
+    return torch.from_numpy(numpy.asarray(value)) if value.dtype.char != "g" else value
 
 
 def _integer_bytes(value: int) -> bytes:

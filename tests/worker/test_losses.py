@@ -1,6 +1,7 @@
 import math
 import struct
 
+import numpy
 import pytest
 import torch
 
@@ -16,6 +17,9 @@ from repro_audit.worker.losses import LossError, read_loss
         (torch.tensor(1.5, dtype=torch.bfloat16), "1.5", "bfloat16", "0x3fc0"),
         (torch.tensor(-0.0), "-0", "float32", "0x80000000"),
         (torch.tensor(3), "3", "int64", "0x0000000000000003"),
+        (numpy.float32(0.1), "0.1", "float32", "0x3dcccccd"),
+        (numpy.float64(0.1), "0.1", "float64", "0x3fb999999999999a"),
+        (numpy.int64(3), "3", "int64", "0x0000000000000003"),
         (0.1, "0.1", "float", "0x3fb999999999999a"),
         (7, "7", "int", "0x0000000000000007"),
         (-1, "-1", "int", "0xffffffffffffffff"),
