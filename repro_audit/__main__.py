@@ -1,8 +1,6 @@
 """``python -m repro_audit``."""
 
-import sys
-
-from repro_audit.cli import main
+from repro_audit.cli import entry
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

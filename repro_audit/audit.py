@@ -26,7 +26,6 @@ from repro_audit.records import (
     Completed,
     Environment,
     EnvironmentTask,
-    Mode,
     Role,
     RunTiming,
     Settings,
@@ -37,7 +36,7 @@ from repro_audit.records import (
 )
 from repro_audit.report.progress import Progress
 from repro_audit.system import parent_environment
-from repro_audit.verdict import judge, summarize, summarize_inventory
+from repro_audit.verdict import is_inventory, judge, summarize, summarize_inventory
 
 INVENTORY_ONLY = "inventory only: a warn_only run proves nothing about repeatability"
 
@@ -51,7 +50,6 @@ class _Auditor:
     archive: Archive
     progress: Progress
     scratch: Path
-    modes: tuple[Mode, ...]
     flags: dict[str, str]
     """Settings as read back in an armed worker; of a run, only what differs from these is kept."""
     timings: list[RunTiming] = field(default_factory=list)
@@ -110,20 +108,18 @@ def audit(
     launcher: Launcher,
     archive: Archive,
     progress: Progress,
-    modes: tuple[Mode, ...] = tuple(Mode),
 ) -> AuditReport:
     """Audits every workload on every device.
 
     Args:
-        canary_sources: Sources of the canaries by name; without strict runs none is needed.
-        modes: With warn_only alone this is an inventory: no comparison, no canary, no verdict but SKIP.
+        canary_sources: Sources of the canaries by name; an inventory needs none.
 
     Raises:
         LaunchError: No interpreter could be started.
         KeyboardInterrupt: Interrupted before anything was gathered; later, the report says so.
     """
     started = datetime.now(UTC)
-    canaries = CANARIES if Mode.STRICT in modes else ()
+    canaries = () if is_inventory(settings) else CANARIES
     with tempfile.TemporaryDirectory(prefix="repro-audit-", ignore_cleanup_errors=True) as folder:
         environment = _environment(launcher, sources, Path(folder))
         auditor = _Auditor(
@@ -132,7 +128,6 @@ def audit(
             archive=archive,
             progress=progress,
             scratch=Path(folder),
-            modes=modes,
             flags=environment.flags,
         )
         present = {device.name for device in environment.devices}
@@ -147,7 +142,7 @@ def audit(
                 case = Case(workload=canary.name, device="cpu")
                 source = canary_sources[canary.name]
                 with auditor.case_folder() as scratch:
-                    planned = canary.prepare(plan_case(case, source, settings, scratch, modes), settings)
+                    planned = canary.prepare(plan_case(case, source, settings, scratch), settings)
                     result = _judged(auditor, case, None, auditor.make(case, planned))
                 caught.append(assess(canary, result, settings))
                 progress.case_finished(None)
@@ -171,9 +166,9 @@ def audit(
         cases=tuple(results),
         canaries=tuple(caught),
         summary=(
-            summarize(results, caught, complete=complete, canaries_expected=len(canaries))
-            if canaries
-            else summarize_inventory(results, complete=complete)
+            summarize_inventory(results, complete=complete)
+            if is_inventory(settings)
+            else summarize(results, caught, complete=complete, canaries_expected=len(canaries))
         ),
         volatile=Volatile(
             audit=archive.folder.name,
@@ -217,8 +212,8 @@ def _audit_case(
         return _unaudited(case, Verdict.SKIP, reason)
     declared = source.refused.get(case.device.partition(":")[0])
     with auditor.case_folder() as scratch:
-        launched = auditor.make(case, plan_case(case, source, settings, scratch, auditor.modes))
-        if Mode.STRICT not in auditor.modes:
+        launched = auditor.make(case, plan_case(case, source, settings, scratch))
+        if is_inventory(settings):
             return _inventoried(case, declared, launched)
         return _judged(auditor, case, declared, launched, source, scratch)
 

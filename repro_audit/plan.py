@@ -40,14 +40,11 @@ def devices_of(settings: Settings, present: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*wanted, *settings.required_devices)))
 
 
-def plan_case(
-    case: Case, source: WorkloadSource, settings: Settings, scratch: Path, modes: tuple[Mode, ...] = tuple(Mode)
-) -> tuple[PlannedRun, ...]:
+def plan_case(case: Case, source: WorkloadSource, settings: Settings, scratch: Path) -> tuple[PlannedRun, ...]:
     """The runs of a case: twice in one process of A, once in each of `settings.repeats` processes of B, and warn_only.
 
     Args:
         scratch: Folder for the records of the runs.
-        modes: Only runs of these modes are planned.
     """
 
     def planned(name: str, zygote: Zygote, mode: Mode, repeats: int) -> PlannedRun:
@@ -57,7 +54,9 @@ def plan_case(
         planned(REFERENCE_RUN, Zygote.A, Mode.STRICT, 2),
         *(planned(f"strict-b{n}", Zygote.B, Mode.STRICT, 1) for n in range(1, settings.repeats + 1)),
     )
-    return tuple(run for run in (*strict, planned("warn_only", Zygote.A, Mode.WARN_ONLY, 1)) if run.task.mode in modes)
+    return tuple(
+        run for run in (*strict, planned("warn_only", Zygote.A, Mode.WARN_ONLY, 1)) if run.task.mode in settings.modes
+    )
 
 
 def plan_confirmation(

@@ -308,8 +308,8 @@ class WorkerRecord(Record, frozen=True, kw_only=True):
     """What a reader of the evidence should know of this run, in words."""
 
 
-class Run(Record, frozen=True, kw_only=True):
-    """One execution in one process, as the parent saw it."""
+class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """One execution in one process, as the parent saw it; of the later fields, what is empty is left out in writing."""
 
     name: str
     """``strict-a``, ``strict-b1``, ``warn_only``."""
@@ -430,6 +430,8 @@ class CublasWorkspace(Record, frozen=True, kw_only=True):
 class Settings(Record, frozen=True, kw_only=True):
     """What was asked for, after defaults."""
 
+    modes: tuple[Mode, ...]
+    """With ``warn_only`` alone this is an inventory: no comparison, no canary, no verdict but SKIP."""
     selection: tuple[str, ...]
     workload_paths: tuple[str, ...]
     devices: tuple[str, ...]
@@ -496,7 +498,7 @@ class Summary(Record, frozen=True, kw_only=True):
     """The result in one sentence."""
 
 
-class RunTiming(Record, frozen=True, kw_only=True):
+class RunTiming(Record, frozen=True, kw_only=True, omit_defaults=True):
     """The volatile part of a run."""
 
     case: str
@@ -504,9 +506,9 @@ class RunTiming(Record, frozen=True, kw_only=True):
     run: str
     pid: int | None
     duration_ms: int
-    stdout_bytes: int
+    stdout_bytes: int = 0
     """All that was written, also what the archive's bounded log leaves out."""
-    stderr_bytes: int
+    stderr_bytes: int = 0
 
 
 class Volatile(Record, frozen=True, kw_only=True):

@@ -1,6 +1,5 @@
 """Parses what the command line and the environment say about devices and `CUBLAS_WORKSPACE_CONFIG`."""
 
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -85,6 +84,8 @@ def parse_device(text: str) -> str:
         return "cpu"
     if match := re.fullmatch(r"cuda(?::(0|[1-9][0-9]{0,3}))?", text):
         return f"cuda:{match[1] or 0}"
+    import difflib  # only for whoever mistypes
+
     near = difflib.get_close_matches(text.lower(), ["cpu", "cuda"], n=1)
     guess = f" (did you mean {near[0]}?)" if near else ""
     raise UsageError(f"{text!r} is no device that can be audited{guess}; name cpu, cuda or cuda:N")

@@ -15,6 +15,7 @@ from repro_audit.records import (
     Pairing,
     Refused,
     Run,
+    Settings,
     Summary,
     Verdict,
 )
@@ -120,6 +121,11 @@ def summarize(
         canaries_caught=canaries_caught,
         statement=_statement(code, counts, undeclared=undeclared, canaries_caught=canaries_caught),
     )
+
+
+def is_inventory(settings: Settings) -> bool:
+    """Whether an audit makes warn_only runs and no others."""
+    return Mode.STRICT not in settings.modes
 
 
 def summarize_inventory(cases: Sequence[CaseResult], *, complete: bool) -> Summary:

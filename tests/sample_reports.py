@@ -268,6 +268,7 @@ def report(
         schema_version=SCHEMA_VERSION,
         tool={"name": "repro-audit", "version": "0.1.0"},
         settings=Settings(
+            modes=tuple(Mode),
             selection=(),
             workload_paths=(),
             devices=(),
@@ -307,7 +308,12 @@ def report(
 
 
 def inventory(cases: Sequence[CaseResult]) -> AuditReport:
-    return msgspec.structs.replace(report(cases, ()), summary=summarize_inventory(cases, complete=True))
+    made = report(cases, ())
+    return msgspec.structs.replace(
+        made,
+        settings=msgspec.structs.replace(made.settings, modes=(Mode.WARN_ONLY,)),
+        summary=summarize_inventory(cases, complete=True),
+    )
 
 
 def source(name: str) -> WorkloadSource:

@@ -24,6 +24,7 @@ CANARIES = {name: source(name) for name in ("one_ulp", "unseeded", "refused_op")
 
 def settings(**fields: object) -> Settings:
     defaults: dict[str, object] = {
+        "modes": tuple(Mode),
         "selection": (),
         "workload_paths": (),
         "devices": (),
@@ -40,7 +41,7 @@ def settings(**fields: object) -> Settings:
 
 @pytest.fixture
 def audited(tmp_path):
-    def audited(launcher, *names, modes=tuple(Mode), sources=None, **fields):
+    def audited(launcher, *names, sources=None, **fields):
         archive = Archive.create(tmp_path, datetime.now(UTC))
         return audit(
             settings(**fields),
@@ -49,7 +50,6 @@ def audited(tmp_path):
             launcher,
             archive,
             RecordingProgress(),
-            modes,
         )
 
     return audited

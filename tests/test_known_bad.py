@@ -152,7 +152,7 @@ def test_a_refused_op_is_named_with_its_line(report):
     assert "put_" in refused.alert.location.text
     assert result(report, "refused_put").verdict is Verdict.REFUSED
     (alert,) = result(report, "refused_put").runs[-1].alerts
-    assert (alert.op, alert.count) == ("put_", 3)
+    assert (alert.op, alert.count) == ("put_", 2)
 
 
 @pytest.mark.parametrize("name", ["refused_and_swallowed", "refused_and_swallowed_in_worker"])
@@ -217,7 +217,7 @@ def test_uninitialised_memory_repeats_under_strict_mode_but_the_losses_are_shown
 def test_an_output_flood_is_bounded_and_counted(report):
     assert result(report, "output_flood").verdict is Verdict.PASS
     timings = [one for one in report.volatile.runs if one.case == "output_flood/cpu" and one.run == "strict-a"]
-    assert timings[0].stdout_bytes == timings[0].stderr_bytes == 10_000 * 300 * 3 * 2
+    assert timings[0].stdout_bytes == timings[0].stderr_bytes == 10_000 * 300 * 2 * 2
 
 
 @pytest.mark.parametrize("name", ["process_left_behind", "forks_into_the_auditor"])

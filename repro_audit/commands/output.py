@@ -7,9 +7,10 @@ import msgspec
 from repro_audit.commands.terminal import console
 from repro_audit.records import AuditReport, Environment
 from repro_audit.report import evidence
-from repro_audit.report.inventory import is_inventory, print_inventory
+from repro_audit.report.inventory import print_inventory
 from repro_audit.report.plain import printable
 from repro_audit.report.table import print_report as print_table
+from repro_audit.verdict import is_inventory
 
 
 def print_report(report: AuditReport, arguments: Namespace) -> None:
@@ -18,7 +19,7 @@ def print_report(report: AuditReport, arguments: Namespace) -> None:
         print_data(report, arguments.format)
     elif getattr(arguments, "quiet", False):
         print(printable(report.summary.statement))
-    elif is_inventory(report):
+    elif is_inventory(report.settings):
         print_inventory(report, console())
     else:
         print_table(report, console())

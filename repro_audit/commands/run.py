@@ -58,6 +58,7 @@ def _audit(
     sources = discover(arguments.selection, arguments.workloads)
     canaries = {source.name: source for source in discover_folder(canary_folder(), bundled=True)}
     settings = Settings(
+        modes=modes,
         selection=tuple(arguments.selection),
         workload_paths=tuple(str(path) for path in arguments.workloads),
         devices=tuple(dict.fromkeys(arguments.device)),
@@ -74,7 +75,7 @@ def _audit(
         with _interpreters(settings.isolation, cublas_workspace) as interpreters:
             launcher = ProcessLauncher(interpreters, arguments.timeout)
             progress = make_progress(quiet=arguments.quiet)
-            report = audit(settings, sources, canaries, launcher, archive, progress, modes)
+            report = audit(settings, sources, canaries, launcher, archive, progress)
             shield.enter_context(_uninterrupted())
     except BaseException:
         with suppress(OSError):

@@ -1,5 +1,6 @@
 """``repro-audit show``: redraws the report of an archived audit."""
 
+import gc
 from argparse import Namespace
 
 from repro_audit.commands.output import print_report
@@ -9,5 +10,6 @@ from repro_audit.report import evidence
 
 def show(arguments: Namespace) -> int:
     """Reads the evidence and prints its report."""
+    gc.disable()  # a large report is tens of thousands of objects that all live to the end, and no garbage
     print_report(evidence.load(arguments.path), arguments)
     return ExitCode.VERIFIED

@@ -3,8 +3,13 @@
 import re
 from collections.abc import Iterator
 
+import msgspec
+
+from repro_audit.canary import CANARIES
+from repro_audit.compare import compare_runs
 from repro_audit.digests import state_digest
-from repro_audit.records import AuditReport, CaseResult, Comparison, Completed, Repeat, Run
+from repro_audit.records import AuditReport, CaseResult, Comparison, Completed, Mode, Repeat, Run, Settings, Summary
+from repro_audit.verdict import is_inventory, judge, summarize, summarize_inventory
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _BITS = re.compile(r"0x[0-9a-f]+")
@@ -24,8 +29,44 @@ def contradictions(report: AuditReport) -> Iterator[str]:
         if place in seen:
             yield f"{place} is there twice"
         seen.add(place)
-        for words in _in_case(result):
+        for words in (*_in_case(result), *_in_verdict(result, report.settings)):
             yield f"{place}: {words}"
+    if report.summary != _summary(report):
+        yield "the summary is not what the cases and canaries give"
+
+
+def _in_verdict(result: CaseResult, settings: Settings) -> Iterator[str]:
+    """Judges the case again, by the same functions as the audit did."""
+    if not any(run.mode is Mode.STRICT for run in result.runs):
+        return  # skipped, or an inventory, which has no verdicts
+    try:
+        compared = compare_runs(result.runs, result.states, result.roles)
+    except KeyError:
+        return  # a state or a role is missing, which has been said
+    if [_unmeasured(one) for one in compared] != [_unmeasured(one) for one in result.comparisons]:
+        yield "its comparisons are not what its runs give"
+    verdict, reason = judge(
+        result.runs,
+        result.comparisons,
+        fresh_processes=settings.repeats,
+        state_carried_over=result.state_carried_over,
+    )
+    if (verdict, reason) != (result.verdict, result.reason):
+        yield f"its runs give the verdict {verdict.value} ({reason}), not {result.verdict.value} ({result.reason})"
+
+
+def _unmeasured(comparison: Comparison) -> Comparison:
+    """The comparison without what further runs showed."""
+    if comparison.divergence is None:
+        return comparison
+    plain = msgspec.structs.replace(comparison.divergence, distance=None, distance_note="")
+    return msgspec.structs.replace(comparison, divergence=plain)
+
+
+def _summary(report: AuditReport) -> Summary:
+    if is_inventory(report.settings):
+        return summarize_inventory(report.cases, complete=report.summary.complete)
+    return summarize(report.cases, report.canaries, complete=report.summary.complete, canaries_expected=len(CANARIES))
 
 
 def _in_case(result: CaseResult) -> Iterator[str]:

@@ -6,15 +6,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from repro_audit.records import Alert, AuditReport, Mode, SourceLine
+from repro_audit.records import Alert, AuditReport, SourceLine
 from repro_audit.report.findings import findings, inventory_alerts
 from repro_audit.report.plain import text
-
-
-def is_inventory(report: AuditReport) -> bool:
-    """Whether a report holds warn_only runs and no others."""
-    modes = {run.mode for result in report.cases for run in result.runs}
-    return modes == {Mode.WARN_ONLY}
 
 
 def inventory_table(report: AuditReport) -> Table:

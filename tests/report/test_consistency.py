@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from repro_audit.records import Comparison, Pairing, RepeatName, State
+from repro_audit.records import Comparison, Pairing, RepeatName, State, Verdict
 from repro_audit.report.consistency import contradictions
-from tests.sample_reports import canaries, completed_case, report
+from tests.sample_reports import canaries, completed_case, inventoried_case, inventory, report, skipped_case
 
 
 def changed(**fields):
@@ -53,3 +53,40 @@ def test_a_canary_is_held_to_the_same():
     found = list(contradictions(report([completed_case()], (broken, *others))))
     assert found
     assert all(contradiction.startswith("canary one_ulp: ") for contradiction in found)
+
+
+def test_a_changed_verdict_is_noticed_whichever_way_it_was_changed():
+    failed = msgspec.structs.replace(completed_case("one"), verdict=Verdict.FAIL)
+    assert any("give the verdict PASS" in words for words in contradictions(report([failed])))
+    diverged = completed_case("one", (0, 0, 1))
+    passed = msgspec.structs.replace(diverged, verdict=Verdict.PASS)
+    assert any("give the verdict FAIL" in words for words in contradictions(report([passed])))
+
+
+def test_a_verdict_that_was_changed_together_with_its_comparisons_is_noticed():
+    good, bad = completed_case("one"), completed_case("one", (0, 0, 1))
+    forged = msgspec.structs.replace(bad, verdict=good.verdict, reason=good.reason, comparisons=good.comparisons)
+    found = list(contradictions(report([forged])))
+    assert found == ["case one/cpu: its comparisons are not what its runs give"]
+
+
+def test_a_changed_summary_is_noticed():
+    content = report()
+    changed_summary = msgspec.structs.replace(content.summary, exit_code=0)
+    found = list(contradictions(msgspec.structs.replace(content, summary=changed_summary)))
+    assert found == ["the summary is not what the cases and canaries give"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        report([skipped_case()], ()),
+        report([completed_case()], canaries()[:1], complete=False),
+        report([], (), complete=False),
+        inventory([inventoried_case("mlp"), skipped_case("conv")]),
+        inventory([skipped_case("conv")]),
+        inventory([]),
+    ],
+)
+def test_a_report_of_little_or_of_an_interrupted_audit_is_sound(content):
+    assert list(contradictions(content)) == []
