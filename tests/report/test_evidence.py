@@ -216,3 +216,10 @@ def test_an_error_shows_no_control_character_of_a_hostile_file():
 
 def test_an_error_stays_short_whatever_the_file_holds():
     assert len(refusal(f"schema_version: 1\n? {'a' * 100_000}\n: 1\n...\n")) < 1000
+
+
+def test_the_archived_example_is_sound_evidence_of_an_audit_that_caught_its_canaries():
+    example = evidence.load(Path(__file__).parents[2] / "reports" / "example-cpu")
+    assert example.summary.canaries_caught
+    assert example.summary.exit_code == 0
+    assert len(example.cases) > 60
