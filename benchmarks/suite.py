@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from repro_audit.discovery import discover
-from repro_audit.interpreter import WarmInterpreter
 from repro_audit.records import Mode, RunTask
 from repro_audit.settings import resolve_cublas_workspace, worker_environment
+from repro_audit.warm_interpreter import WarmInterpreter
 
 CLASSIC_SMOKE_SCRIPT = """
 import torch

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from repro_audit.cold_interpreter import ColdInterpreter
 from repro_audit.errors import LaunchError
-from repro_audit.interpreter import ColdInterpreter, Interpreter, WarmInterpreter
+from repro_audit.interpreter import Interpreter
 from repro_audit.launch import read_record
 from repro_audit.records import Completed, Mode, RunTask, WorkerRecord, WorkloadSource
+from repro_audit.warm_interpreter import WarmInterpreter
 from tests.builders import digest_of_file
 
 pytestmark = pytest.mark.slow
@@ -198,7 +200,7 @@ def test_when_the_parent_is_killed_nothing_survives_it(tmp_path):
     made = task(tmp_path, SLEEPER.replace("MARK", repr(str(mark))))
     program = (
         "import os, msgspec, sys\n"
-        "from repro_audit.interpreter import WarmInterpreter\n"
+        "from repro_audit.warm_interpreter import WarmInterpreter\n"
         "from repro_audit.records import Task\n"
         "interpreter = WarmInterpreter('a', os.environ)\n"
         "interpreter.start()\n"

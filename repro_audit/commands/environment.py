@@ -5,10 +5,10 @@ import tempfile
 from argparse import Namespace
 from pathlib import Path
 
+from repro_audit.cold_interpreter import ColdInterpreter
 from repro_audit.commands.output import print_data
 from repro_audit.commands.terminal import console
 from repro_audit.exit_codes import ExitCode
-from repro_audit.interpreter import ColdInterpreter
 from repro_audit.launch import ProcessLauncher
 from repro_audit.plan import Zygote
 from repro_audit.records import EnvironmentTask

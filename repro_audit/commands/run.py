@@ -12,16 +12,18 @@ from pathlib import Path
 
 from repro_audit.archive import Archive
 from repro_audit.audit import audit
+from repro_audit.cold_interpreter import ColdInterpreter
 from repro_audit.commands.output import print_report
 from repro_audit.discovery import canary_folder, discover, discover_folder
 from repro_audit.errors import EvidenceError
-from repro_audit.interpreter import ColdInterpreter, Interpreter, WarmInterpreter
+from repro_audit.interpreter import Interpreter
 from repro_audit.launch import ProcessLauncher
 from repro_audit.plan import Zygote
 from repro_audit.records import AuditReport, CublasWorkspace, Isolation, Mode, Settings
 from repro_audit.report import evidence
 from repro_audit.report.progress import make_progress
 from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
+from repro_audit.warm_interpreter import WarmInterpreter
 
 
 def run(arguments: Namespace) -> int:

@@ -1,31 +1,12 @@
 """The second execution in a process returns another loss; nothing else differs."""
 
-import torch
-
-executions = 0
+from _training import Training
 
 
-class Workload:
-    def __init__(self):
-        global executions
-        executions += 1
-        self.second = executions > 1
-        self.steps = 0
-
-    def setup(self, device):
-        self.model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.BatchNorm1d(4)).to(device)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
-        self.inputs = torch.randn(16, 8, device=device)
+class Workload(Training):
+    def go_wrong(self):
+        self.wrong = True
 
     def step(self):
-        loss = self.model(self.inputs).sin().square().mean()
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        self.steps += 1
-        if self.second and self.steps == 2:
-            return loss + 1
-        return loss
-
-    def state(self):
-        return {"model": self.model, "optimizer": self.optimizer}
+        loss = super().step()
+        return loss + 1 if hasattr(self, "wrong") else loss
