@@ -1,47 +1,14 @@
 """What was found, in words: what, where first seen, how far, and the likely next step. Says only what was seen."""
 
 import math
-from collections.abc import Iterator, Sequence
-from enum import StrEnum
+from collections.abc import Iterator
 
-import msgspec
-
-from repro_audit.records import (
-    Alert,
-    AuditReport,
-    CaseResult,
-    Comparison,
-    Completed,
-    Divergence,
-    DivergenceKind,
-    Failed,
-    FailureKind,
-    Pairing,
-    Refused,
-    RepeatName,
-    Run,
-    SourceLine,
-    Verdict,
-)
+from repro_audit.records import AuditReport, CaseResult, Completed, Failed, FailureKind, Refused, Run, Verdict
+from repro_audit.report.divergence_findings import diverged, divergences
+from repro_audit.report.finding import Finding, Level, located, step_name
+from repro_audit.report.refusal_findings import documented_refusals, refusal
 
 CONFIDENCE = 0.95
-
-
-class Level(StrEnum):
-    """How much a finding weighs."""
-
-    FINDING = "finding"
-    INCOMPLETE = "incomplete"
-    NOTE = "note"
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a reader should know."""
-
-    level: Level
-    title: str
-    lines: tuple[str, ...] = ()
-    next_step: str = ""
 
 
 def upper_bound(repeats: int) -> float:
@@ -75,7 +42,7 @@ def findings(report: AuditReport) -> list[Finding]:
     ]
     for result in report.cases:
         found += _case_findings(result)
-    found += _documented_refusals(report)
+    found += documented_refusals(report)
     found += _shared_notes(report)
     order = list(Level)
     return sorted(found, key=lambda finding: order.index(finding.level))
@@ -86,12 +53,12 @@ def _case_findings(result: CaseResult) -> Iterator[Finding]:
     match result.verdict:
         case Verdict.FAIL:
             yield from _breaches(name, result)
-            yield from _divergences(name, result)
-            if not any(run.breaches for run in result.runs) and not _diverged(result):
+            yield from divergences(name, result)
+            if not any(run.breaches for run in result.runs) and not diverged(result):
                 yield Finding(level=Level.FINDING, title=f"{name}: {result.reason}", lines=_outcome_lines(result))
         case Verdict.REFUSED:
             if result.declared_refusal is None:
-                yield _refusal(name, result)
+                yield refusal(name, result)
         case Verdict.ERROR:
             yield from _errors(name, result)
         case Verdict.PASS | Verdict.SKIP:
@@ -109,124 +76,9 @@ def _breaches(name: str, result: CaseResult) -> Iterator[Finding]:
                 f"setting:  {breach.setting}, {where}",
                 f"expected: {breach.expected}",
                 f"found:    {breach.found}",
-                *_located("line:     ", breach.location),
+                *located("line:     ", breach.location),
             ),
             next_step="leave determinism settings to whoever starts the process",
-        )
-
-
-def _diverged(result: CaseResult) -> list[Comparison]:
-    return [comparison for comparison in result.comparisons if comparison.divergence is not None]
-
-
-def _divergences(name: str, result: CaseResult) -> Iterator[Finding]:
-    shown: set[Pairing] = set()
-    diverged = _diverged(result)
-    for comparison in diverged:
-        divergence = comparison.divergence
-        if divergence is None or comparison.pairing in shown:
-            continue
-        shown.add(comparison.pairing)
-        total = [one for one in result.comparisons if one.pairing is comparison.pairing]
-        differing = sum(one.divergence is not None for one in total)
-        title = f"{name}: {_pairing_words(comparison.pairing)} differ"
-        if result.state_carried_over:
-            title = f"{name}: state is carried over from the first repeat into the second"
-        yield Finding(
-            level=Level.FINDING,
-            title=title,
-            lines=(
-                f"in {differing} of {len(total)} comparisons; first seen {step_name(divergence.step)}, "
-                f"{divergence.kind.value}, leaf {divergence.leaf}",
-                f"sha256 of {_side(comparison.first)} (first) and {_side(comparison.second)} (second):",
-                f"first:  {_hex(divergence.first)}",
-                f"second: {_hex(divergence.second)}",
-                f"{divergence.differing_leaves} of {divergence.total_leaves} leaves of that step differ",
-                *_distance_lines(divergence),
-            ),
-            next_step=_next_step(result, comparison, divergence),
-        )
-
-
-def _pairing_words(pairing: Pairing) -> str:
-    return "repeats in the same process" if pairing is Pairing.SAME_PROCESS else "fresh processes"
-
-
-def _side(name: RepeatName) -> str:
-    return f"{name.run}, repeat {name.repeat + 1}"
-
-
-def _hex(digest: str | None) -> str:
-    """A digest without its algorithm: with it, an aligned pair does not fit into 80 columns."""
-    return digest.removeprefix("sha256:") if digest else "absent"
-
-
-def step_name(step: int) -> str:
-    """A step in words; step 0 is what `setup` left."""
-    return f"after step {step}" if step else "after setup"
-
-
-def _distance_lines(divergence: Divergence) -> Iterator[str]:
-    distance = divergence.distance
-    if distance is not None:
-        share = 100 * distance.differing / distance.elements if distance.elements else 0.0
-        yield (
-            f"{distance.differing} of {distance.elements} elements differ ({share:.3g} %), {distance.dtype}, "
-            f"shape {list(distance.shape)}"
-        )
-        yield f"largest difference: {distance.max_absolute or 'not finite'}, {distance.max_ulp or 'no'} ULP"
-        yield (f"first at index {list(distance.first_index)}: {distance.first_value} against {distance.second_value}")
-    if divergence.distance_note:
-        yield divergence.distance_note
-
-
-def _next_step(result: CaseResult, comparison: Comparison, divergence: Divergence) -> str:
-    if result.state_carried_over:
-        return (
-            "look for module-level state, caches and counters that outlive the first repeat; "
-            "fresh processes agree, so this is no nondeterminism"
-        )
-    if divergence.distance_note.endswith("comes and goes"):
-        return "repeat with --repeats 20 on a free machine to see how often it happens"
-    if comparison.pairing is Pairing.FRESH_PROCESS and not any(
-        one.divergence for one in result.comparisons if one.pairing is Pairing.SAME_PROCESS
-    ):
-        return "look for what a process has of its own: process id, string hashes (set order), addresses, the clock"
-    if divergence.step == 0:
-        return "setup differs already: look for generators that the seed does not reach, and the order of inputs"
-    if divergence.kind is DivergenceKind.RNG:
-        return "an extra or missing random draw: compare what each repeat draws"
-    return (
-        "look for generators that the seed does not reach, user threads, and in-place writes to views that alias; "
-        "OMP_NUM_THREADS=1 tells whether threads matter"
-    )
-
-
-def _refusal(name: str, result: CaseResult) -> Finding:
-    refusals = [run.outcome.alert for run in result.runs if isinstance(run.outcome, Refused)]
-    return Finding(
-        level=Level.FINDING,
-        title=f"{name}: {result.reason}",
-        lines=(*(_alert_lines(refusals[0]) if refusals else ()), *_inventory_lines(result)),
-        next_step="replace the op by one that PyTorch documents as deterministic (see "
-        "https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html)",
-    )
-
-
-def _documented_refusals(report: AuditReport) -> Iterator[Finding]:
-    """One finding for all refusals that the workloads declare: op probes are refused by the dozen on CUDA."""
-    declared = [
-        result for result in report.cases if result.verdict is Verdict.REFUSED and result.declared_refusal is not None
-    ]
-    if declared:
-        sources = dict.fromkeys(result.declared_refusal for result in declared)
-        yield Finding(
-            level=Level.NOTE,
-            title=f"{len(declared)} case{'s' if len(declared) > 1 else ''} refused, as declared by the workload",
-            lines=(
-                *(f"{result.case.workload} on {result.case.device}: {result.reason}" for result in declared),
-                *(f"source: {source}" for source in sources),
-            ),
         )
 
 
@@ -248,25 +100,6 @@ def _shared_notes(report: AuditReport) -> Iterator[Finding]:
 def _changed_settings(run: Run) -> str:
     """Settings that the workload left otherwise than it found them; those of strict mode are breaches as well."""
     return "settings after the last op: " + ", ".join(f"{name} is {value}" for name, value in run.flags_end.items())
-
-
-def _alert_lines(alert: Alert) -> Iterator[str]:
-    yield f"op: {alert.op}, {alert.phase.value}, {step_name(alert.step)}"
-    yield from _located("line: ", alert.location)
-    yield from _located("made by: ", alert.forward_location)
-
-
-def _inventory_lines(result: CaseResult) -> Iterator[str]:
-    for run in result.runs:
-        for alert in run.alerts:
-            place = alert.forward_location or alert.location
-            where = f", {place.path}:{place.line}" if place else ""
-            yield f"inventory: {alert.op}, {alert.phase.value}, {alert.count} times{where}"
-
-
-def _located(label: str, location: SourceLine | None) -> Iterator[str]:
-    if location is not None:
-        yield f"{label}{location.path}:{location.line}  {location.text}"
 
 
 def _errors(name: str, result: CaseResult) -> Iterator[Finding]:
@@ -328,11 +161,3 @@ def _non_finite(name: str, result: CaseResult) -> Iterator[Finding]:
                 "is read, which strict mode fills with NaN",
             )
             return
-
-
-def inventory_alerts(results: Sequence[CaseResult]) -> Iterator[tuple[CaseResult, Alert]]:
-    """Every alert of the warn_only runs, with its case."""
-    for result in results:
-        for run in result.runs:
-            for alert in run.alerts:
-                yield result, alert

@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.table import Table
 
 from repro_audit.records import Alert, AuditReport, SourceLine
-from repro_audit.report.findings import findings, inventory_alerts
+from repro_audit.report.findings import findings
 from repro_audit.report.plain import text
+from repro_audit.report.refusal_findings import inventory_alerts
 
 
 def inventory_table(report: AuditReport) -> Table:

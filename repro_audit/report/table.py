@@ -11,7 +11,8 @@ from rich.text import Text
 
 from repro_audit.known_alerts import cpu_column_note
 from repro_audit.records import AuditReport, CaseResult, Comparison, Mode, Pairing, Verdict
-from repro_audit.report.findings import Finding, Level, bound_statement, findings
+from repro_audit.report.finding import Finding, Level
+from repro_audit.report.findings import bound_statement, findings
 from repro_audit.report.plain import text
 
 VERDICT_STYLES = {
