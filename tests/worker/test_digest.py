@@ -197,7 +197,8 @@ def test_quantized_tensors_count_values_scale_and_scheme():
     assert all_different(*variants, quantized().int_repr(), quantized().t(), quantized().flip(0))
     assert digest_leaf(quantized()) == digest_leaf(quantized())
     assert digest_leaf(quantized().t()) == digest_leaf(quantized().t().contiguous())
-    with pytest.raises(LeafError, match="packed and not contiguous; return"):
+    # Before 2.10, PyTorch itself does not transpose these.
+    with pytest.raises((LeafError, RuntimeError), match="packed and not contiguous; return|out of bounds for storage"):
         digest_leaf(quantized(dtype=torch.quint4x2).t())
 
 
