@@ -36,6 +36,22 @@ class Ended:
     stderr_bytes: int
 
 
+def never_started(reason: str) -> Ended:
+    """The end of a task for which no process could be had."""
+    return Ended(
+        pid=None,
+        exit_code=None,
+        signal=None,
+        timed_out=False,
+        lost=reason,
+        duration_ms=0,
+        stdout=b"",
+        stderr=b"",
+        stdout_bytes=0,
+        stderr_bytes=0,
+    )
+
+
 class Interpreter(Protocol):
     """Performs tasks, each in a process of its own."""
 

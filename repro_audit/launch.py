@@ -11,7 +11,7 @@ from repro_audit.compare import LOSS_LEAF
 from repro_audit.digests import state_digest
 from repro_audit.errors import LaunchError
 from repro_audit.exit_codes import WORKER_CRASHED
-from repro_audit.interpreter import Ended, Interpreter
+from repro_audit.interpreter import Ended, Interpreter, never_started
 from repro_audit.plan import PlannedRun, Zygote
 from repro_audit.records import (
     Completed,
@@ -72,7 +72,11 @@ class ProcessLauncher:
         """Makes a run, in a process forked from the planned interpreter."""
         task = planned.task
         kills_before = out_of_memory_kills()
-        ended = self._interpreters[planned.zygote].perform(task, self._timeout_seconds)
+        try:
+            ended = self._interpreters[planned.zygote].perform(task, self._timeout_seconds)
+        except LaunchError as error:
+            # It could be started when the audit began, or nothing would run now: what was gathered must not be lost.
+            ended = never_started(str(error))
         record = failure_of(ended, self._timeout_seconds, out_of_memory_kills() - kills_before) or read_record(task)
         if isinstance(record, Failed):
             run = Run(name=task.run, mode=task.mode, repeats=task.repeats, outcome=record)
@@ -110,7 +114,10 @@ class ProcessLauncher:
 
     def measure(self, task: MeasureTask) -> Measurement | None:
         """Has the distance of two fetched values measured in a worker forked from B."""
-        self._interpreters[Zygote.B].perform(task, self._timeout_seconds)
+        try:
+            self._interpreters[Zygote.B].perform(task, self._timeout_seconds)
+        except LaunchError:
+            return None
         return _read_answer(task, Measurement)
 
 

@@ -192,6 +192,19 @@ def test_an_unreadable_record_is_a_failure(tmp_path):
     assert outcome.kind is FailureKind.RECORD
 
 
+def test_an_interpreter_that_cannot_be_started_again_costs_the_run_and_not_the_audit(tmp_path):
+    class Gone(FakeInterpreter):
+        def perform(self, task, timeout_seconds):
+            raise LaunchError("no more processes")
+
+    gone = Gone(ended())
+    launcher = ProcessLauncher({Zygote.A: gone, Zygote.B: gone}, 1.0)
+    outcome = launcher.run(PlannedRun(zygote=Zygote.A, task=task(tmp_path))).run.outcome
+    assert outcome == Failed(kind=FailureKind.LAUNCH, detail="no more processes")
+    measure = MeasureTask(first_path="", second_path="", record_path=str(tmp_path / "distance.json"))
+    assert launcher.measure(measure) is None
+
+
 def test_an_environment_that_does_not_answer_is_a_launch_error(tmp_path):
     interpreter = FakeInterpreter(ended(exit_code=1, stderr=b"libcudart is missing"))
     launcher = ProcessLauncher({Zygote.A: interpreter, Zygote.B: interpreter}, 1.0)
