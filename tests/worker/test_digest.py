@@ -198,7 +198,7 @@ def test_quantized_tensors_count_values_scale_and_scheme():
     assert digest_leaf(quantized()) == digest_leaf(quantized())
     assert digest_leaf(quantized().t()) == digest_leaf(quantized().t().contiguous())
     # Before 2.10, PyTorch itself does not transpose these.
-    with pytest.raises((LeafError, RuntimeError), match="packed and not contiguous; return|out of bounds"):
+    with pytest.raises((LeafError, RuntimeError), match=r"packed and not contiguous; return|out of bounds"):
         digest_leaf(quantized(dtype=torch.quint4x2).t())
 
 
