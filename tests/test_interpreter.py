@@ -104,7 +104,8 @@ def leaves(found: WorkerRecord) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def zygotes():
-    made = [WarmInterpreter(name, os.environ) for name in "ab"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    made = [WarmInterpreter(name, environment) for name in "ab"]
     for one in made:
         one.start()
     yield made
