@@ -117,6 +117,15 @@ def test_what_depends_on_the_process_shows_between_fresh_processes_only(report, 
     assert not result(report, name).state_carried_over
 
 
+def test_a_state_named_like_the_loss_is_compared_beside_it(report):
+    found = result(report, "state_named_loss")
+    assert found.verdict is Verdict.FAIL
+    divergence = comparison(report, "state_named_loss", Pairing.SAME_PROCESS).divergence
+    assert divergence is not None
+    assert divergence.leaf == "state/loss"
+    assert {"loss", "state/loss", "rng/torch", "state/rng/torch"} <= found.roles.keys()
+
+
 def test_entropy_from_the_system_shows_in_both_pairings_and_is_no_state_carried_over(report):
     found = result(report, "operating_system_entropy")
     assert all(one.divergence is not None for one in found.comparisons)

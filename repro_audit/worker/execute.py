@@ -123,7 +123,7 @@ def _steps(
         watch.check(seen.repeat, seen.step)
         returned = workload.setup(device) if seen.step == 0 else workload.step()
         watch.check(seen.repeat, seen.step)
-        leaves = named_leaves(workload.state())
+        leaves = _beside_our_own(named_leaves(workload.state()))
         if device.type == "cuda":
             torch.cuda.synchronize(device)  # a state may hold CPU tensors whose copies are still under way
         if seen.step == task.steps and not leaves:
@@ -141,6 +141,17 @@ def _steps(
             if (fetch.repeat, fetch.step) == (seen.repeat, seen.step) and fetch.leaf in leaves:
                 torch.save(leaves[fetch.leaf].value, fetch.path)
         yield state
+
+
+def _beside_our_own(leaves: dict[str, Leaf]) -> dict[str, Leaf]:
+    """The workload's leaves; those whose path the auditor gives to the loss or a generator move below ``state/``."""
+    moved: dict[str, Leaf] = {}
+    for path, leaf in leaves.items():
+        free = f"state/{path}" if path == LOSS_LEAF or path.startswith("rng/") else path
+        if free in moved or (free != path and free in leaves):
+            raise LeafError(path, leaf.value, f"cannot be moved to {free}, which is taken; rename its key")
+        moved[free] = leaf
+    return moved
 
 
 def _attributed(task: RunTask, device: torch.device) -> tuple[Attributed, tuple[str, ...]]:
