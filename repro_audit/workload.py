@@ -63,4 +63,5 @@ class Workload(Protocol):
             and None. Modules give their parameters, gradients and buffers; optimizers, and whatever else
             has a ``state_dict()``, give that; generators give their state. What is compared are the leaves under
             their paths: an empty container has none, a list is as good as a tuple, and the key 1 as "1".
+            The paths ``loss`` and ``rng/...`` are the auditor's own: leaves of that name move below ``state/``.
         """
