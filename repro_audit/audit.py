@@ -90,7 +90,6 @@ class _Auditor:
         except OSError as error:
             note = f"what the run printed could not be kept: {error.strerror or error}"
             run = msgspec.structs.replace(run, notes=(*run.notes, note))
-        self.progress.run_finished(case, planned.task.run, run.outcome)
         return Launched(run=run, states=launched.states, roles=launched.roles, ended=ended)
 
     def _deviations(self, flags: dict[str, str]) -> dict[str, str]:

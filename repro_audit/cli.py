@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import NoReturn
 from repro_audit import __version__
 from repro_audit.errors import ReproAuditError, UsageError
 from repro_audit.exit_codes import ExitCode
+from repro_audit.interrupts import raise_on_signals
+from repro_audit.pipes import abandon_stdout
 from repro_audit.settings import CUBLAS_CHOICES, parse_device
 
 EXIT_CODES = """\
@@ -38,10 +39,7 @@ def entry() -> NoReturn:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns the exit code; never lets a traceback through."""
-    # A `kill` or a closed terminal is to leave what was gathered, as Ctrl-C does.
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.default_int_handler)
+    raise_on_signals()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started us, who then wants the exit code alone
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
@@ -58,8 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("repro-audit: interrupted before anything was gathered", file=sys.stderr)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough; Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon_stdout()  # whoever read our output has enough
         return ExitCode.VERIFIED
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repro_audit.errors import WorkloadError
+from repro_audit.wording import encodable
 
 FILE_CAP_BYTES = 1 << 20
 """No workload is longer; whatever is, was named by mistake."""
@@ -156,7 +157,7 @@ def _advice(tree: ast.Module, class_name: str) -> str:
 def _first_line(node: ast.Module | ast.ClassDef) -> str:
     first = (ast.get_docstring(node) or "").strip().partition("\n")[0].strip()
     # A lone surrogate in a docstring cannot be written to the evidence.
-    return first.encode(errors="backslashreplace").decode()
+    return encodable(first)
 
 
 def _require_methods(path: Path, node: ast.ClassDef) -> None:

@@ -28,12 +28,10 @@ from repro_audit.records import (
     WorkerEnvironment,
     WorkerRecord,
 )
+from repro_audit.wording import DETAIL_CHARACTERS
 
 RECORD_CAP_BYTES = 1 << 30
 """A record larger than this is not read: the parent must outlive any workload."""
-
-DETAIL_CHARACTERS = 4000
-"""How much of the end of stderr goes into a failure's detail."""
 
 AnswerType = TypeVar("AnswerType", WorkerEnvironment, Measurement)
 

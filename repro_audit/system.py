@@ -11,6 +11,7 @@ from pathlib import Path
 from repro_audit import __version__
 from repro_audit.checkouts import git_facts
 from repro_audit.records import Environment, WorkerEnvironment, WorkloadSource
+from repro_audit.wording import encodable
 
 PACKAGES = ("torch", "numpy", "rich", "PyYAML", "msgspec")
 
@@ -97,7 +98,7 @@ def python_facts() -> dict[str, str]:
         "version": platform.python_version(),
         "implementation": platform.python_implementation(),
         "compiler": platform.python_compiler(),
-        "executable": _text(sys.executable),
+        "executable": encodable(sys.executable),
     }
 
 
@@ -122,14 +123,15 @@ def system_facts() -> dict[str, str]:
         "libc": " ".join(platform.libc_ver()).strip(),
         "cpu": _cpu_model(),
         "logical_cores": str(os.cpu_count() or 0),
-        "usable_cores": str(_usable_cores()),
+        "usable_cores": str(usable_cores()),
         "cpu_quota_cores": cpu_quota(Path("/")),
         "memory_bytes": _memory_bytes(),
     }
     return {name: value for name, value in facts.items() if value}
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0
 
 
@@ -186,15 +188,10 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _text(value: str) -> str:
-    """A string of the operating system's, whose bytes may be no UTF-8, as one that can be written to the evidence."""
-    return value.encode(errors="backslashreplace").decode()
-
-
 def recorded_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """The allow-listed variables that are set, never one whose name speaks of a secret, nor a login in an address."""
     return {
-        _text(name): _LOGIN_IN_ADDRESS.sub("***", _text(value))
+        encodable(name): _LOGIN_IN_ADDRESS.sub("***", encodable(value))
         for name, value in sorted(environ.items())
         if (name in VARIABLES or name.startswith(VARIABLE_PREFIXES)) and not _SECRET.search(name)
     }

@@ -21,6 +21,7 @@ from repro_audit.errors import LaunchError
 from repro_audit.interpreter import ABORT_PATIENCE_SECONDS, Ended, elapsed_ms, worker_command
 from repro_audit.pump import Pump
 from repro_audit.records import Task
+from repro_audit.wording import DETAIL_CHARACTERS
 
 START_TIMEOUT_SECONDS = 300.0
 """Importing PyTorch from a cold network disk takes minutes."""
@@ -85,7 +86,7 @@ class WarmInterpreter:
         if self._complaints is None:
             return ""
         self._complaints.seek(0)
-        return self._complaints.read()[-4000:].decode(errors="backslashreplace").strip()
+        return self._complaints.read()[-DETAIL_CHARACTERS:].decode(errors="backslashreplace").strip()
 
     def _how_it_ended(self) -> str:
         """What is known of a zygote that said nothing."""

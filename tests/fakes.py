@@ -115,8 +115,6 @@ class RecordingProgress:
     def run_started(self, case, name) -> None:
         self.calls.append(f"{case.workload} {name}")
 
-    def run_finished(self, case, name, outcome) -> None: ...
-
     def case_finished(self, result) -> None:
         self.calls.append(f"{result.case.workload} {result.verdict}" if result else "canary")
 

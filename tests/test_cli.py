@@ -286,6 +286,30 @@ def test_a_reader_that_closes_the_pipe_early_gets_no_traceback(folder):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
+def test_a_reader_that_leaves_early_does_not_turn_a_finding_into_a_success(folder):
+    command = [
+        sys.executable,
+        "-m",
+        "repro_audit",
+        "run",
+        "refused_put",
+        "--workloads",
+        str(KNOWN_BAD),
+        "--device",
+        "cpu",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    with process.stderr:
+        complaint = process.stderr.read()
+    assert (process.wait(), complaint) == (1, "")
+    (archive,) = (folder / "reports").iterdir()
+    assert evidence.load(archive).summary.exit_code == 1
+
+
 def test_a_closed_stdout_costs_the_output_and_not_the_exit_code(folder):
     command = f"{sys.executable} -m repro_audit list --workloads own >&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, env=os.environ)

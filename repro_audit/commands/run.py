@@ -1,7 +1,6 @@
 """``repro-audit run`` and ``inventory``: audit, write what was found, print it."""
 
 import os
-import signal
 import sys
 import tempfile
 from argparse import Namespace
@@ -17,7 +16,9 @@ from repro_audit.commands.output import print_report
 from repro_audit.discovery import canary_folder, discover, discover_folder
 from repro_audit.errors import EvidenceError
 from repro_audit.interpreter import Interpreter
+from repro_audit.interrupts import uninterrupted
 from repro_audit.launch import ProcessLauncher
+from repro_audit.pipes import abandon_stdout
 from repro_audit.plan import Zygote
 from repro_audit.records import AuditReport, CublasWorkspace, Isolation, Mode, Settings
 from repro_audit.report import evidence
@@ -31,8 +32,7 @@ def run(arguments: Namespace) -> int:
     with ExitStack() as shield:
         report, archive = _audit(arguments, arguments.output, tuple(Mode), shield)
         path = _write_evidence(report, archive)
-        print_report(report, arguments)
-        _say(f"evidence: {path}", arguments)
+        _print(report, arguments, f"evidence: {path}")
     return report.summary.exit_code
 
 
@@ -41,9 +41,7 @@ def inventory(arguments: Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="repro-audit-inventory-") as scratch, ExitStack() as shield:
         report, archive = _audit(arguments, arguments.output or Path(scratch), (Mode.WARN_ONLY,), shield)
         path = _write_evidence(report, archive) if arguments.output else None
-        print_report(report, arguments)
-        if path:
-            _say(f"archived: {path}", arguments)
+        _print(report, arguments, f"archived: {path}" if path else "")
     return report.summary.exit_code
 
 
@@ -78,7 +76,7 @@ def _audit(
             launcher = ProcessLauncher(interpreters, arguments.timeout)
             progress = make_progress(quiet=arguments.quiet)
             report = audit(settings, sources, canaries, launcher, archive, progress)
-            shield.enter_context(_uninterrupted())
+            shield.enter_context(uninterrupted())
     except BaseException:
         with suppress(OSError):
             archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
@@ -103,17 +101,6 @@ def _interpreters(isolation: Isolation, cublas_workspace: CublasWorkspace) -> It
             interpreter.close()
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Keeps a second Ctrl-C from costing the evidence that the first one left."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _write_evidence(report: AuditReport, archive: Archive) -> Path:
     """Writes the evidence where it belongs, or, if the disk is full by now, anywhere rather than nowhere."""
     try:
@@ -125,6 +112,15 @@ def _write_evidence(report: AuditReport, archive: Archive) -> Path:
         return saved
 
 
-def _say(words: str, arguments: Namespace) -> None:
-    """Says where things lie, on stdout unless that is for programs."""
-    print(words, file=sys.stdout if arguments.format == "table" else sys.stderr)
+def _print(report: AuditReport, arguments: Namespace, place: str) -> None:
+    """Prints the report, then where it lies: on stdout unless that is for programs.
+
+    A reader who leaves early does not change what the audit found, nor its exit code.
+    """
+    try:
+        print_report(report, arguments)
+        if place:
+            print(place, file=sys.stdout if arguments.format == "table" else sys.stderr)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        abandon_stdout()

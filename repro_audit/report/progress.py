@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from repro_audit.records import Case, CaseResult, Outcome, Verdict
+from repro_audit.records import Case, CaseResult, Verdict
 from repro_audit.report.plain import printable
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ class Progress(Protocol):
     def run_started(self, case: Case, run: str) -> None:
         """A run begins."""
 
-    def run_finished(self, case: Case, run: str, outcome: Outcome) -> None:
-        """A run ended."""
-
     def case_finished(self, result: CaseResult | None) -> None:
         """A case is judged; None for a canary, whose verdict says nothing about the machine."""
 
@@ -36,9 +33,6 @@ class SilentProgress:
         """Nothing."""
 
     def run_started(self, case: Case, run: str) -> None:
-        """Nothing."""
-
-    def run_finished(self, case: Case, run: str, outcome: Outcome) -> None:
         """Nothing."""
 
     def case_finished(self, result: CaseResult | None) -> None:
@@ -78,9 +72,6 @@ class LiveProgress:
         """Names the run."""
         if self._task is not None:
             self._progress.update(self._task, description=printable(f"{case.workload} on {case.device}: {run}"))
-
-    def run_finished(self, case: Case, run: str, outcome: Outcome) -> None:
-        """Nothing: the next run, or the verdict, says enough."""
 
     def case_finished(self, result: CaseResult | None) -> None:
         """Moves the bar and counts the verdict."""

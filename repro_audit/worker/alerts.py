@@ -14,6 +14,7 @@ import msgspec
 import torch
 
 from repro_audit.records import Alert, Phase, SourceLine
+from repro_audit.wording import encodable
 from repro_audit.worker.source_lines import in_backward, line_of_stack, line_of_traceback, raised_in_backward
 
 # Context::alertNotDeterministic, called by ops and extensions alike; the caller's name may hold spaces. What another
@@ -90,7 +91,7 @@ def refusal(error: BaseException, step: int) -> Alert | None:
 
 def message_of(error: BaseException) -> str:
     """The text of an error, also of one that cannot say it; lone surrogates, which no JSON can hold, written out."""
-    told = "".join(traceback.format_exception_only(error)).strip().encode(errors="backslashreplace").decode()
+    told = encodable("".join(traceback.format_exception_only(error)).strip())
     return told.removeprefix(f"{type(error).__name__}: ")
 
 

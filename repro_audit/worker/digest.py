@@ -2,7 +2,6 @@
 
 import enum
 import hashlib
-import os
 import struct
 import sys
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from repro_audit.digests import ALGORITHM
+from repro_audit.system import usable_cores
 from repro_audit.worker.bits import buffers, has_data
 from repro_audit.worker.leaves import Leaf, LeafError, type_name
 from repro_audit.worker.parts import parts_of
@@ -46,7 +46,7 @@ def digest_leaves(leaves: Mapping[str, Leaf]) -> dict[str, str]:
     unique = {id(leaf.value): (path, leaf.value) for path, leaf in reversed(list(leaves.items()))}
     sizes = {key: _threaded_size(value) for key, (_, value) in unique.items()}
     large = sorted((key for key, size in sizes.items() if size >= THREADED_LEAF_BYTES), key=lambda key: -sizes[key])
-    workers = min(_usable_cores(), len(large))
+    workers = min(usable_cores(), len(large))
     if workers < 2 or sum(sizes.values()) < THREADED_BYTES:
         digests = {key: digest_leaf(value, path) for key, (path, value) in unique.items()}
     else:
@@ -160,10 +160,6 @@ def _threaded_size(value: object) -> int:
     with torch._C.DisableTorchFunctionSubclass():
         plain = value.layout == torch.strided and not value.is_quantized and not value.is_nested
         return value.numel() * value.itemsize if plain else 0
-
-
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _synchronize(leaves: Mapping[str, Leaf]) -> None:

@@ -25,6 +25,7 @@ from repro_audit.records import (
     States,
     WorkerRecord,
 )
+from repro_audit.wording import DETAIL_CHARACTERS, encodable
 from repro_audit.worker.alerts import AlertLog, is_side_effect, message_of, refusal
 from repro_audit.worker.attribution import Attributed, attribute, with_forward_locations
 from repro_audit.worker.determinism import Watch, arm, read_flags
@@ -34,8 +35,6 @@ from repro_audit.worker.leaves import Leaf, LeafError, named_leaves
 from repro_audit.worker.load import load_class
 from repro_audit.worker.losses import LossError, read_loss
 from repro_audit.worker.source_lines import is_tool_file
-
-DETAIL_CHARACTERS = 4000
 
 MEMORY_MARKS = (
     "can't allocate memory",
@@ -213,4 +212,4 @@ def _detail(error: BaseException) -> str:
             link.stack = traceback.StackSummary.from_list(own)
             links += [link.__cause__, link.__context__]
     text = "".join(shown.format())[-DETAIL_CHARACTERS:].strip()
-    return text.encode(errors="backslashreplace").decode()  # a message may hold what no JSON can
+    return encodable(text)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn, assert_never
 
 import msgspec
+import torch
 
 from repro_audit.exit_codes import WORKER_CRASHED
 from repro_audit.records import (
@@ -65,8 +66,6 @@ def _answer(task: Task) -> Record:
 
 
 def _load(path: str) -> object:
-    import torch
-
     # Written moments ago by this tool's own workers, into a folder only the user can write to.
     return torch.load(path, map_location="cpu", weights_only=False)
 

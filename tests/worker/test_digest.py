@@ -339,7 +339,7 @@ def test_digesting_leaves_no_trace():
 def test_a_large_state_is_digested_by_threads_with_the_same_result_and_none_is_left(monkeypatch):
     monkeypatch.setattr(digest_module, "THREADED_BYTES", 1)
     monkeypatch.setattr(digest_module, "THREADED_LEAF_BYTES", 1)
-    monkeypatch.setattr(digest_module, "_usable_cores", lambda: 3)
+    monkeypatch.setattr(digest_module, "usable_cores", lambda: 3)
     seen = set()
 
     def observed(value, path):
