@@ -47,6 +47,17 @@ class Archive:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{task.run}.{stream}.txt").write_bytes(content)
 
+    def keep_output(self, run: str, stream: str, content: bytes) -> None:
+        """Keeps what a run of a script wrote to a stream; nothing is kept of an empty one.
+
+        Raises:
+            OSError: The disk is full, or the folder is gone.
+        """
+        if content:
+            folder = self.folder / "logs"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{file_name(run)}.{stream}.txt").write_bytes(content)
+
 
 def file_name(name: str) -> str:
     """A name as a file name: whatever is not a letter, digit, dot, dash or underscore becomes an underscore."""

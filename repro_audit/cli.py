@@ -122,6 +122,81 @@ def build_parser() -> argparse.ArgumentParser:
     inventory.add_argument("--output", type=Path, metavar="DIR", help="also keep it as YAML in an archive folder there")
     inventory.set_defaults(command=_inventory, require_device=[], repeats=1)
 
+    script = _command(
+        commands,
+        "script",
+        "audit a training script as it stands, and name the op where two runs part",
+        "repro-audit script train.py -- --epochs 1",
+    )
+    _add_script(script)
+    script.add_argument(
+        "--repeats",
+        type=_positive,
+        metavar="N",
+        help="fresh processes to compare with the first (default: 3, or 1 where a run takes over 10 seconds)",
+    )
+    script.add_argument(
+        "--working-directory",
+        choices=("copy", "share"),
+        default="copy",
+        help="give each run its own copy of the current folder, or let all use it as it is (default: copy)",
+    )
+    script.add_argument(
+        "--steps", type=_step_range, metavar="A:B", help="trace only the optimizer steps A to B, counted from 1"
+    )
+    script.add_argument("--module", dest="module_glob", metavar="GLOB", help="trace only modules such as encoder.*")
+    script.add_argument(
+        "--budget",
+        type=_seconds,
+        default=600.0,
+        metavar="SECONDS",
+        help="what may be spent on finding op and cause once two runs differ (default: 600)",
+    )
+    script.add_argument(
+        "--timeout", type=_seconds, default=3600.0, metavar="SECONDS", help="limit for one run (default: 3600)"
+    )
+    script.add_argument(
+        "--isolation",
+        choices=("fork", "exec"),
+        default="fork" if hasattr(os, "fork") else "exec",
+        help="fork runs from two warm interpreters, or start an interpreter per run (default: %(default)s)",
+    )
+    script.add_argument(
+        "--output", type=Path, default=Path("reports"), metavar="DIR", help="where archives go (default: reports)"
+    )
+    _add_format(script)
+    script.add_argument("-q", "--quiet", action="store_true", help="no progress, and one line instead of the report")
+    script.set_defaults(command=_script)
+
+    record = _command(
+        commands,
+        "record",
+        "run a script once and keep what was observed, to compare it later or elsewhere",
+        "repro-audit record --output monday -- train.py --epochs 1\n"
+        "  torchrun --nproc-per-node 2 --no-python repro-audit record --output job -- train.py",
+    )
+    _add_script(record)
+    record.add_argument(
+        "--mode", choices=("strict", "warn_only", "none"), default="strict", help="what is armed (default: strict)"
+    )
+    record.add_argument(
+        "--like", type=Path, metavar="RECORDING", help="look at the whole state at the same steps as that recording did"
+    )
+    record.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the folder of the recording; under torchrun each rank makes its own in it",
+    )
+    record.set_defaults(command=_record)
+
+    compare = _command(
+        commands, "compare", "compare recordings with the first of them", "repro-audit compare monday tuesday"
+    )
+    compare.add_argument("paths", type=Path, nargs="+", metavar="RECORDING", help="folders that `record` wrote")
+    compare.set_defaults(command=_compare)
+
     listing = _command(commands, "list", "list the workloads", "repro-audit list 'scatter*'")
     _add_selection(listing)
     listing.set_defaults(command=_list)
@@ -150,6 +225,17 @@ def _command(
         epilog=f"example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def _add_script(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-m", dest="run_module", metavar="MODULE", help="run a module, as python -m does")
+    parser.add_argument(
+        "command_line",
+        nargs="*",
+        metavar="SCRIPT [-- ARGS]",
+        help="the script, and after -- what it is to be given",
+    )
+    _add_cublas_workspace(parser)
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
@@ -209,6 +295,13 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _step_range(text: str) -> tuple[int, int]:
+    first, colon, last = text.partition(":")
+    if not colon or not first.isdecimal() or not last.isdecimal() or not 1 <= int(first) <= int(last):
+        raise argparse.ArgumentTypeError(f"{text!r} is no range of steps; write A:B, as in 10:12")
+    return int(first), int(last)
+
+
 def _positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
@@ -251,6 +344,24 @@ def _inventory(arguments: argparse.Namespace) -> int:
     from repro_audit.commands.run import inventory
 
     return inventory(arguments)
+
+
+def _script(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.script import script
+
+    return script(arguments)
+
+
+def _record(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.script import record
+
+    return record(arguments)
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.script import compare
+
+    return compare(arguments)
 
 
 def _list(arguments: argparse.Namespace) -> int:

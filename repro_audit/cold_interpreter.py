@@ -13,7 +13,7 @@ import msgspec
 from repro_audit.errors import LaunchError
 from repro_audit.interpreter import ABORT_PATIENCE_SECONDS, Ended, elapsed_ms, worker_command
 from repro_audit.pump import Pump
-from repro_audit.records import Task
+from repro_audit.tasks import Task
 
 
 class ColdInterpreter:
@@ -26,14 +26,14 @@ class ColdInterpreter:
     def start(self) -> None:
         """Nothing to warm up."""
 
-    def perform(self, task: Task, timeout_seconds: float) -> Ended:
+    def perform(self, task: Task, timeout_seconds: float, stdin: int | None = None) -> Ended:
         """Starts an interpreter for the task and waits for its end."""
         start = time.monotonic()
         try:
             process = subprocess.Popen(
                 worker_command("once", msgspec.json.encode(task).decode()),
                 env=self._environment,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,

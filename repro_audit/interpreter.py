@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from repro_audit.records import Task
+from repro_audit.tasks import Task
 
 ABORT_PATIENCE_SECONDS = 2.0
 """How long a hanging process has to print where it hangs before it is killed."""
@@ -58,8 +58,11 @@ class Interpreter(Protocol):
     def start(self) -> None:
         """Begins to warm up without waiting for it."""
 
-    def perform(self, task: Task, timeout_seconds: float) -> Ended:
+    def perform(self, task: Task, timeout_seconds: float, stdin: int | None = None) -> Ended:
         """Performs a task; whatever the task's process does is a result.
+
+        Args:
+            stdin: Descriptor that the process reads as its stdin; None gives it an empty one. Stays the caller's.
 
         Raises:
             LaunchError: No interpreter can be started at all.

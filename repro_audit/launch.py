@@ -24,10 +24,10 @@ from repro_audit.records import (
     Run,
     RunTask,
     States,
-    Task,
     WorkerEnvironment,
     WorkerRecord,
 )
+from repro_audit.tasks import Task
 from repro_audit.wording import DETAIL_CHARACTERS
 
 RECORD_CAP_BYTES = 1 << 30
@@ -99,24 +99,38 @@ class ProcessLauncher:
         Raises:
             LaunchError: It did not answer; without it nothing can be said of any run.
         """
-        ended = self._interpreters[Zygote.A].perform(task, self._timeout_seconds)
-        answer = _read_answer(task, WorkerEnvironment)
-        if answer is None:
-            failure = failure_of(ended, self._timeout_seconds, 0)
-            raise LaunchError(
-                "the worker could not describe its environment: "
-                f"{failure.detail if failure else 'it left no record'}\n"
-                "Check that `python -c 'import torch; print(torch.cuda.is_available())'` works there."
-            )
-        return answer
+        return read_environment(self._interpreters[Zygote.A], task, self._timeout_seconds)
 
     def measure(self, task: MeasureTask) -> Measurement | None:
         """Has the distance of two fetched values measured in a worker forked from B."""
-        try:
-            self._interpreters[Zygote.B].perform(task, self._timeout_seconds)
-        except LaunchError:
-            return None
-        return _read_answer(task, Measurement)
+        return read_measurement(self._interpreters[Zygote.B], task, self._timeout_seconds)
+
+
+def read_environment(interpreter: Interpreter, task: EnvironmentTask, timeout_seconds: float) -> WorkerEnvironment:
+    """Asks a worker what it runs on.
+
+    Raises:
+        LaunchError: It did not answer; without it nothing can be said of any run.
+    """
+    ended = interpreter.perform(task, timeout_seconds)
+    answer = _read_answer(task, WorkerEnvironment)
+    if answer is None:
+        failure = failure_of(ended, timeout_seconds, 0)
+        raise LaunchError(
+            "the worker could not describe its environment: "
+            f"{failure.detail if failure else 'it left no record'}\n"
+            "Check that `python -c 'import torch; print(torch.cuda.is_available())'` works there."
+        )
+    return answer
+
+
+def read_measurement(interpreter: Interpreter, task: MeasureTask, timeout_seconds: float) -> Measurement | None:
+    """Has the distance of two stored values measured; None where that failed."""
+    try:
+        interpreter.perform(task, timeout_seconds)
+    except LaunchError:
+        return None
+    return _read_answer(task, Measurement)
 
 
 def failure_of(ended: Ended, timeout_seconds: float, kills: int) -> Failed | None:

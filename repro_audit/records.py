@@ -185,9 +185,6 @@ class MeasureTask(Record, frozen=True, kw_only=True, tag="measure", tag_field="t
     """Where the worker writes its `Measurement`."""
 
 
-Task = RunTask | EnvironmentTask | MeasureTask
-
-
 # ------------------------------------------------------------------------------------------- what was seen
 
 

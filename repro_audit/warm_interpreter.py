@@ -1,7 +1,7 @@
 """Zygotes: interpreters that import PyTorch once, then fork a process per task.
 
-The parent speaks to a zygote over a socket: it sends one line of JSON, the task, together with three descriptors: where
-the task's stdout and stderr go, and a socket for this task alone. On that socket the zygote answers ``started PID``,
+The parent speaks to a zygote over a socket: it sends one line of JSON, the task, together with four descriptors: where
+the task's stdout and stderr go, a socket for this task alone, and the task's stdin. On that socket the zygote answers ``started PID``,
 then ``exited CODE`` or ``killed SIGNAL``; the parent may send ``abort`` or ``kill``.
 """
 
@@ -20,7 +20,7 @@ import msgspec
 from repro_audit.errors import LaunchError
 from repro_audit.interpreter import ABORT_PATIENCE_SECONDS, Ended, elapsed_ms, worker_command
 from repro_audit.pump import Pump
-from repro_audit.records import Task
+from repro_audit.tasks import Task
 from repro_audit.wording import DETAIL_CHARACTERS
 
 START_TIMEOUT_SECONDS = 300.0
@@ -99,21 +99,23 @@ class WarmInterpreter:
             return f"it was killed by signal {-code}, as the kernel does when memory runs out"
         return f"it ended with exit code {code}"
 
-    def perform(self, task: Task, timeout_seconds: float) -> Ended:
+    def perform(self, task: Task, timeout_seconds: float, stdin: int | None = None) -> Ended:
         """Forks a child for the task and waits for its end."""
         control = self._await_ready()
         out_read, out_write = os.pipe()
         error_read, error_write = os.pipe()
         stdout, stderr = Pump(out_read), Pump(error_read)
         ours, theirs = socket.socketpair()
+        given = os.open(os.devnull, os.O_RDONLY) if stdin is None else os.dup(stdin)
         start = time.monotonic()
         with ours:
             try:
-                socket.send_fds(control, [msgspec.json.encode(task) + b"\n"], [out_write, error_write, theirs.fileno()])
+                descriptors = [out_write, error_write, theirs.fileno(), given]
+                socket.send_fds(control, [msgspec.json.encode(task) + b"\n"], descriptors)
             except OSError:
                 pass  # the zygote is gone: its end of the task's socket closes with ours, and is seen below
             finally:
-                for descriptor in (out_write, error_write):
+                for descriptor in (out_write, error_write, given):
                     os.close(descriptor)
                 theirs.close()
             pid, words, timed_out = _converse(ours, start + timeout_seconds)

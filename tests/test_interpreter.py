@@ -202,7 +202,7 @@ def test_when_the_parent_is_killed_nothing_survives_it(tmp_path):
     program = (
         "import os, msgspec, sys\n"
         "from repro_audit.warm_interpreter import WarmInterpreter\n"
-        "from repro_audit.records import Task\n"
+        "from repro_audit.tasks import Task\n"
         "interpreter = WarmInterpreter('a', os.environ)\n"
         "interpreter.start()\n"
         "print(interpreter._process.pid, flush=True)\n"

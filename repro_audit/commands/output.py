@@ -9,7 +9,9 @@ from repro_audit.records import AuditReport, Environment
 from repro_audit.report import evidence
 from repro_audit.report.inventory import print_inventory
 from repro_audit.report.plain import printable
+from repro_audit.report.script_table import print_report as print_script_table
 from repro_audit.report.table import print_report as print_table
+from repro_audit.script_records import ScriptReport
 from repro_audit.verdict import is_inventory
 
 
@@ -25,7 +27,17 @@ def print_report(report: AuditReport, arguments: Namespace) -> None:
         print_table(report, console())
 
 
-def print_data(record: AuditReport | Environment, form: str) -> None:
+def print_script_report(report: ScriptReport, arguments: Namespace) -> None:
+    """The same for the report on a script."""
+    if arguments.format != "table":
+        print_data(report, arguments.format)
+    elif getattr(arguments, "quiet", False):
+        print(printable(report.summary.statement))
+    else:
+        print_script_table(report, console())
+
+
+def print_data(record: AuditReport | ScriptReport | Environment, form: str) -> None:
     """Prints a record for programs."""
     if form == "yaml":
         print(evidence.to_yaml(record), end="")

@@ -4,27 +4,23 @@ import os
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from repro_audit.archive import Archive
 from repro_audit.audit import audit
-from repro_audit.cold_interpreter import ColdInterpreter
 from repro_audit.commands.output import print_report
 from repro_audit.discovery import canary_folder, discover, discover_folder
 from repro_audit.errors import EvidenceError
-from repro_audit.interpreter import Interpreter
+from repro_audit.interpreters import interpreter_pair
 from repro_audit.interrupts import uninterrupted
 from repro_audit.launch import ProcessLauncher
 from repro_audit.pipes import abandon_stdout
-from repro_audit.plan import Zygote
-from repro_audit.records import AuditReport, CublasWorkspace, Isolation, Mode, Settings
+from repro_audit.records import AuditReport, Isolation, Mode, Settings
 from repro_audit.report import evidence
 from repro_audit.report.progress import make_progress
 from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
-from repro_audit.warm_interpreter import WarmInterpreter
 
 
 def run(arguments: Namespace) -> int:
@@ -72,7 +68,8 @@ def _audit(
     )
     archive = Archive.create(output, datetime.now(UTC))
     try:
-        with _interpreters(settings.isolation, cublas_workspace) as interpreters:
+        variables = worker_environment(os.environ, cublas_workspace)
+        with interpreter_pair(settings.isolation, variables) as interpreters:
             launcher = ProcessLauncher(interpreters, arguments.timeout)
             progress = make_progress(quiet=arguments.quiet)
             report = audit(settings, sources, canaries, launcher, archive, progress)
@@ -82,23 +79,6 @@ def _audit(
             archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
         raise
     return report, archive
-
-
-@contextmanager
-def _interpreters(isolation: Isolation, cublas_workspace: CublasWorkspace) -> Iterator[dict[Zygote, Interpreter]]:
-    """Both interpreters, warming up side by side, and closed whatever happens."""
-    variables = worker_environment(os.environ, cublas_workspace)
-    interpreters: dict[Zygote, Interpreter] = {
-        zygote: WarmInterpreter(zygote.value, variables) if isolation is Isolation.FORK else ColdInterpreter(variables)
-        for zygote in Zygote
-    }
-    try:
-        for interpreter in interpreters.values():
-            interpreter.start()
-        yield interpreters
-    finally:
-        for interpreter in interpreters.values():
-            interpreter.close()
 
 
 def _write_evidence(report: AuditReport, archive: Archive) -> Path:

@@ -9,6 +9,8 @@ from repro_audit.canary import CANARIES
 from repro_audit.compare import compare_runs
 from repro_audit.digests import state_digest
 from repro_audit.records import AuditReport, CaseResult, Comparison, Completed, Mode, Repeat, Run, Settings, Summary
+from repro_audit.script_records import ScriptReport
+from repro_audit.script_verdict import judge_script, summarize_script
 from repro_audit.verdict import is_inventory, judge, summarize, summarize_inventory
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -33,6 +35,30 @@ def contradictions(report: AuditReport) -> Iterator[str]:
             yield f"{place}: {words}"
     if report.summary != _summary(report):
         yield "the summary is not what the cases and canaries give"
+
+
+def script_contradictions(report: ScriptReport) -> Iterator[str]:
+    """The same for the report on a script; its recordings lie beside it, and are not read."""
+    if not _DIGEST.fullmatch(report.settings.script.sha256):
+        yield "the digest of the script's file is no sha256 digest"
+    names = [recording.name for recording in report.recordings]
+    if len(set(names)) != len(names):
+        yield "two recordings have the same name"
+    for comparison in report.comparisons:
+        if comparison.first not in names or comparison.second not in names:
+            yield f"a comparison names the recordings {comparison.first} and {comparison.second}, which are not both there"
+        if comparison.losses_equal > comparison.losses or comparison.losses > comparison.observations:
+            yield f"the comparison with {comparison.second} counts more than it compared"
+    verdict, reason = judge_script(
+        report.recordings, report.comparisons, report.breaches, repeats=report.settings.repeats
+    )
+    if (verdict, reason) != (report.verdict, report.reason):
+        yield f"its recordings give the verdict {verdict.value} ({reason}), not {report.verdict.value} ({report.reason})"
+    summary = summarize_script(
+        verdict, reason, complete=report.summary.complete, canary_caught=report.summary.canaries_caught
+    )
+    if summary != report.summary:
+        yield "the summary is not what the verdict gives"
 
 
 def _in_verdict(result: CaseResult, settings: Settings) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The evidence file: an `AuditReport` as YAML, written whole or not at all, and read with suspicion."""
+"""The evidence file: an `AuditReport`, or a `ScriptReport`, as YAML, written whole or not at all, and read with suspicion."""
 
 import os
 import secrets
@@ -11,9 +11,12 @@ import msgspec
 from repro_audit import __version__
 from repro_audit.errors import EvidenceError
 from repro_audit.records import SCHEMA_VERSION, AuditReport, Environment
-from repro_audit.report.consistency import contradictions
+from repro_audit.report.consistency import contradictions, script_contradictions
 from repro_audit.report.plain import printable
 from repro_audit.report.yaml_text import YamlTextError, read, write
+from repro_audit.script_records import RECORDING_SCHEMA_VERSION, ScriptReport
+
+Report = AuditReport | ScriptReport
 
 FILE_NAME = "evidence.yaml"
 MAXIMUM_BYTES = 64 * 2**20
@@ -21,17 +24,17 @@ MAXIMUM_BYTES = 64 * 2**20
 _UNDAMAGED = "Take an undamaged copy of the file that the audit wrote."
 
 
-def to_yaml(record: AuditReport | Environment) -> str:
+def to_yaml(record: Report | Environment) -> str:
     """A record as text; keys stand in the order of its fields."""
-    version = record.tool.get("version", "") if isinstance(record, AuditReport) else __version__
-    what = "Evidence" if isinstance(record, AuditReport) else "Environment"
+    version = __version__ if isinstance(record, Environment) else record.tool.get("version", "")
+    what = "Environment" if isinstance(record, Environment) else "Evidence"
     comment = f"{what} of a reproducibility audit of PyTorch, written by repro-audit {_clip(version, 40)}."
-    if isinstance(record, AuditReport):
+    if not isinstance(record, Environment):
         comment += "\nRedraw its table with: repro-audit show PATH"
     return write(msgspec.to_builtins(record), comment)
 
 
-def from_yaml(text: str, name: str = "the evidence") -> AuditReport:
+def from_yaml(text: str, name: str = "the evidence") -> Report:
     """The report that a text holds.
 
     Args:
@@ -50,26 +53,30 @@ def from_yaml(text: str, name: str = "the evidence") -> AuditReport:
         raise refused(str(error)) from error
     if not isinstance(content, dict):
         raise refused("it holds no mapping", "Name the evidence.yaml of an audit.")
-    version = content.get("schema_version")
+    kind, known, key = AuditReport, SCHEMA_VERSION, "schema_version"
+    if "script_schema_version" in content:
+        kind, known, key = ScriptReport, RECORDING_SCHEMA_VERSION, "script_schema_version"
+    version = content.get(key)
     if version is None:
         raise refused("schema_version is missing", "Name the evidence.yaml of an audit.")
     if type(version) is not int or version < 1:
-        raise refused("schema_version is no positive number")
-    if version > SCHEMA_VERSION:
+        raise refused(f"{key} is no positive number")
+    if version > known:
         raise refused(
-            f"it has schema {version}, written by a newer repro_audit; this one reads up to {SCHEMA_VERSION}",
+            f"it has schema {version}, written by a newer repro_audit; this one reads up to {known}",
             "Update with: pip install --upgrade repro-audit",
         )
     try:
-        report = msgspec.convert(content, AuditReport, strict=True)
+        report: Report = msgspec.convert(content, kind, strict=True)
     except msgspec.ValidationError as error:
         raise refused(str(error)) from error
-    for contradiction in contradictions(report):
+    found = contradictions(report) if isinstance(report, AuditReport) else script_contradictions(report)
+    for contradiction in found:
         raise refused(contradiction, "It was changed after it was written. " + _UNDAMAGED)
     return report
 
 
-def load(path: Path) -> AuditReport:
+def load(path: Path) -> Report:
     """The report of an archive folder, or of the evidence file itself.
 
     Raises:
@@ -104,7 +111,7 @@ def load(path: Path) -> AuditReport:
     return from_yaml(text, str(path))
 
 
-def save(report: AuditReport, folder: Path) -> Path:
+def save(report: Report, folder: Path) -> Path:
     """Writes ``evidence.yaml`` into a folder; a reader sees the whole file or none.
 
     Returns:

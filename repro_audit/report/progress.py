@@ -19,6 +19,9 @@ class Progress(Protocol):
     def run_started(self, case: Case, run: str) -> None:
         """A run begins."""
 
+    def stage(self, words: str) -> None:
+        """Something begins that is no run of a case."""
+
     def case_finished(self, result: CaseResult | None) -> None:
         """A case is judged; None for a canary, whose verdict says nothing about the machine."""
 
@@ -33,6 +36,9 @@ class SilentProgress:
         """Nothing."""
 
     def run_started(self, case: Case, run: str) -> None:
+        """Nothing."""
+
+    def stage(self, words: str) -> None:
         """Nothing."""
 
     def case_finished(self, result: CaseResult | None) -> None:
@@ -70,8 +76,12 @@ class LiveProgress:
 
     def run_started(self, case: Case, run: str) -> None:
         """Names the run."""
+        self.stage(f"{case.workload} on {case.device}: {run}")
+
+    def stage(self, words: str) -> None:
+        """Says what is going on."""
         if self._task is not None:
-            self._progress.update(self._task, description=printable(f"{case.workload} on {case.device}: {run}"))
+            self._progress.update(self._task, description=printable(words))
 
     def case_finished(self, result: CaseResult | None) -> None:
         """Moves the bar and counts the verdict."""

@@ -10,7 +10,16 @@ from rich.table import Table
 from rich.text import Text
 
 from repro_audit.known_alerts import cpu_column_note
-from repro_audit.records import AuditReport, CaseResult, Comparison, Mode, Pairing, Verdict
+from repro_audit.records import (
+    AuditReport,
+    CaseResult,
+    Comparison,
+    CublasWorkspace,
+    Environment,
+    Mode,
+    Pairing,
+    Verdict,
+)
 from repro_audit.report.finding import Finding, Level
 from repro_audit.report.findings import bound_statement, findings
 from repro_audit.report.plain import text
@@ -165,22 +174,22 @@ def _below(report: AuditReport) -> Iterator[RenderableType]:
     if not any(result.case.device.startswith("cuda") for result in report.cases):
         reason = report.environment.absent_devices.get("cuda", "not selected")
         yield text(f"CUDA was not audited: {reason}", "dim")
-    yield text(_cublas_note(report), "dim")
-    for note in _blind_spots(report):
+    yield text(cublas_note(report.settings.cublas_workspace), "dim")
+    for note in blind_spots(report.environment):
         yield text(note, "yellow")
 
 
-def _blind_spots(report: AuditReport) -> Iterator[str]:
+def blind_spots(environment: Environment) -> Iterator[str]:
     """What the environment keeps from showing."""
-    hash_seed = report.environment.variables.get("PYTHONHASHSEED", "random")
+    hash_seed = environment.variables.get("PYTHONHASHSEED", "random")
     if hash_seed not in ("", "random"):
         yield f"PYTHONHASHSEED={hash_seed} in your environment: what depends on the order of sets could not show"
-    if report.environment.flags.get("num_threads") == "1":
+    if environment.flags.get("num_threads") == "1":
         yield "PyTorch had one CPU thread: races between threads could not show"
 
 
-def _cublas_note(report: AuditReport) -> str:
-    workspace = report.settings.cublas_workspace
+def cublas_note(workspace: CublasWorkspace) -> str:
+    """Whose setting of `CUBLAS_WORKSPACE_CONFIG` the runs had."""
     if workspace.value is None:
         return "CUBLAS_WORKSPACE_CONFIG is not set, and was left so (inherit): cuBLAS need not repeat itself on CUDA"
     words = {

@@ -5,7 +5,7 @@ import sys
 
 import msgspec
 
-from repro_audit.records import Task
+from repro_audit.tasks import Task
 
 
 def main() -> None:

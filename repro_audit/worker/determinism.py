@@ -75,6 +75,10 @@ class Watch:
         settings = {breach.setting for breach in located}
         return (*located, *(breach for breach in self._breaches.values() if breach.setting not in settings))
 
+    def forget(self) -> None:
+        """Drops what was noticed so far: a forked process answers for itself."""
+        self._breaches.clear()
+
     def __enter__(self) -> "Watch":
         self._replace(torch._C, "_set_deterministic_algorithms", self._algorithms_set)
         self._replace(

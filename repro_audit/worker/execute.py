@@ -1,7 +1,6 @@
 """Makes a run in this process: arms the mode, seeds, executes the workload, and records what was there."""
 
 import contextlib
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +11,10 @@ from repro_audit.compare import LOSS_LEAF
 from repro_audit.digests import state_digest
 from repro_audit.records import (
     Completed,
-    Failed,
     FailureKind,
     Mode,
     Outcome,
     Phase,
-    Refused,
     Repeat,
     Role,
     RunTask,
@@ -25,30 +22,15 @@ from repro_audit.records import (
     States,
     WorkerRecord,
 )
-from repro_audit.wording import DETAIL_CHARACTERS, encodable
-from repro_audit.worker.alerts import AlertLog, is_side_effect, message_of, refusal
+from repro_audit.worker.alerts import AlertLog, message_of
 from repro_audit.worker.attribution import Attributed, attribute, with_forward_locations
 from repro_audit.worker.determinism import Watch, arm, read_flags
 from repro_audit.worker.digest import digest_leaves
+from repro_audit.worker.failures import EmptyError, classified, failed
 from repro_audit.worker.generators import generator_states, seed_generators
 from repro_audit.worker.leaves import Leaf, LeafError, named_leaves
 from repro_audit.worker.load import load_class
-from repro_audit.worker.losses import LossError, read_loss
-from repro_audit.worker.source_lines import is_tool_file
-
-MEMORY_MARKS = (
-    "can't allocate memory",
-    "std::bad_alloc",
-    "CUDA out of memory",
-    "CUDA error: out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
-)
-"""What allocators say; on the CPU, and in libraries on CUDA, the error is a plain RuntimeError."""
-
-
-class EmptyError(Exception):
-    """`state()` held nothing but the loss and generators after the last step."""
+from repro_audit.worker.losses import read_loss
 
 
 @dataclass
@@ -98,14 +80,14 @@ def _outcome(task: RunTask, device: torch.device, watch: Watch, log: AlertLog, s
     try:
         workload_class = load_class(task.source)
     except BaseException as error:  # noqa: BLE001 - the worker's outer shell: what importing does is a result
-        return _failed(FailureKind.IMPORT, error)
+        return failed(FailureKind.IMPORT, error)
     try:
         for seen.repeat in range(task.repeats):
             seen.seeded = seed_generators(task.seed)
             workload = _construct(workload_class, task.source.variant)
             seen.repeats.append(Repeat(states=tuple(_steps(workload, task, device, watch, log, seen))))
     except BaseException as error:  # noqa: BLE001 - the worker's outer shell: what a workload does is a result
-        return _classified(error, task.mode, seen)
+        return classified(error, task.mode, repeat=seen.repeat, step=seen.step)
     return Completed(repeats=tuple(seen.repeats))
 
 
@@ -169,47 +151,3 @@ def _attributed(task: RunTask, device: torch.device) -> tuple[Attributed, tuple[
         return Attributed(), (
             f"the forward lines of backward alerts are unknown: {type(error).__name__}: {message_of(error)}",
         )
-
-
-def _classified(error: BaseException, mode: Mode, seen: _Seen) -> Refused | Failed:
-    alert = refusal(error, seen.step)
-    if alert is not None and mode is Mode.STRICT:
-        return Refused(alert=alert, repeat=seen.repeat, detail=_detail(error))
-    match error:
-        case LeafError():
-            return _failed(FailureKind.LEAF, error)
-        case LossError():
-            return _failed(FailureKind.LOSS, error)
-        case EmptyError():
-            return _failed(FailureKind.EMPTY, error)
-        case SystemExit():
-            return _failed(FailureKind.EXIT, error)
-        case MemoryError() | torch.OutOfMemoryError():
-            return _failed(FailureKind.OUT_OF_MEMORY, error)
-        case RuntimeError() if any(mark in message_of(error) for mark in MEMORY_MARKS):
-            return _failed(FailureKind.OUT_OF_MEMORY, error)
-        case _:
-            return _failed(FailureKind.EXCEPTION, error)
-
-
-def _failed(kind: FailureKind, error: BaseException) -> Failed:
-    detail = _detail(error)
-    if is_side_effect(message_of(error)):
-        detail = (
-            "a side effect of strict mode, not a refusal: it fills uninitialised memory and cannot in this dtype\n"
-            + detail
-        )
-    return Failed(kind=kind, detail=detail)
-
-
-def _detail(error: BaseException) -> str:
-    """The end of the traceback, without the frames of this tool."""
-    shown = traceback.TracebackException.from_exception(error)
-    links: list[traceback.TracebackException | None] = [shown]
-    for link in links:
-        if link is not None:
-            own = [frame for frame in link.stack if not is_tool_file(frame.filename)]
-            link.stack = traceback.StackSummary.from_list(own)
-            links += [link.__cause__, link.__context__]
-    text = "".join(shown.format())[-DETAIL_CHARACTERS:].strip()
-    return encodable(text)

@@ -18,13 +18,18 @@ from repro_audit.records import (
     Mode,
     Record,
     RunTask,
-    Task,
     WorkerEnvironment,
 )
+from repro_audit.script_records import ScriptTask
+from repro_audit.tasks import Task
 from repro_audit.worker.determinism import arm, read_flags
 from repro_audit.worker.distance import measure
 from repro_audit.worker.environment import devices, torch_facts
 from repro_audit.worker.execute import execute
+from repro_audit.worker.run_script import run_script
+
+_leave = os._exit
+"""As Python made it: a script's own calls of it are listened to."""
 
 
 def perform_and_exit(task: Task) -> NoReturn:
@@ -37,7 +42,7 @@ def perform_and_exit(task: Task) -> NoReturn:
     try:
         # A dying process has to leave what it printed, and a forked one must not print its parent's buffer again.
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-        _write(_answer(task), task.record_path, owner)
+        _write(_answer(task, owner), task.record_path, owner)
         code = 0
     except BaseException:  # noqa: BLE001 - the worker's outer shell
         traceback.print_exc()
@@ -47,11 +52,13 @@ def perform_and_exit(task: Task) -> NoReturn:
             stream.flush()
         except (OSError, ValueError, AttributeError):
             continue  # the workload closed or replaced it
-    os._exit(code)
+    _leave(code)
 
 
-def _answer(task: Task) -> Record:
+def _answer(task: Task, owner: int) -> Record:
     match task:
+        case ScriptTask():
+            return run_script(task, lambda record: _write(record, task.record_path, owner))
         case RunTask():
             return execute(task)
         case EnvironmentTask():

@@ -21,7 +21,7 @@ import torch._inductor.config
 import torch.optim
 import torch.utils.data
 
-from repro_audit.records import Task
+from repro_audit.tasks import Task
 from repro_audit.worker.hugepages import collapse_private_memory
 from repro_audit.worker.perform import perform_and_exit
 
@@ -71,22 +71,22 @@ class Zygote:
 
     def _accept(self, *own_sockets: socket.socket) -> bool:
         """Takes one task and forks for it; False where the parent is gone."""
-        request, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 3)
+        request, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 4)
         if not request:
             return False
         while not request.endswith(b"\n"):
             request += self._control.recv(1 << 16)
         task = msgspec.json.decode(request, type=Task)
-        stdout, stderr, status = descriptors
+        stdout, stderr, status, stdin = descriptors
         status_socket = socket.socket(fileno=status)
         pid = os.fork()
         if pid == 0:
             for inherited in (self._control, status_socket, *own_sockets, *self._children.values()):
                 inherited.close()
             self._selector.close()
-            _become_child(task, stdout, stderr)
-        os.close(stdout)
-        os.close(stderr)
+            _become_child(task, stdin, stdout, stderr)
+        for descriptor in (stdin, stdout, stderr):
+            os.close(descriptor)
         self._children[pid] = status_socket
         self._selector.register(status_socket, selectors.EVENT_READ, pid)
         with contextlib.suppress(OSError):
@@ -143,17 +143,16 @@ def _warm() -> None:
         linecache.getlines(str(module.__file__))
 
 
-def _become_child(task: Task, stdout: int, stderr: int) -> NoReturn:
+def _become_child(task: Task, stdin: int, stdout: int, stderr: int) -> NoReturn:
     """Turns the fresh fork into a process of its own and performs the task there."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
-    os.dup2(stdout, 1)
-    os.dup2(stderr, 2)
-    os.close(stdout)
-    os.close(stderr)
+    for number, descriptor in enumerate((stdin, stdout, stderr)):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     with contextlib.suppress(OSError):
         # Where memory runs out, the workload is to go, not the audit.
         Path("/proc/self/oom_score_adj").write_text("1000")

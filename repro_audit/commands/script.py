@@ -1,0 +1,266 @@
+"""``repro-audit script``, ``record`` and ``compare``: audits of scripts as they stand."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from repro_audit.archive import Archive
+from repro_audit.commands.output import print_script_report
+from repro_audit.errors import EvidenceError, UsageError
+from repro_audit.exit_codes import ExitCode
+from repro_audit.interpreter import Ended, elapsed_ms, worker_command
+from repro_audit.interpreters import interpreter_pair
+from repro_audit.interrupts import uninterrupted
+from repro_audit.launch import read_environment
+from repro_audit.modules import find_module
+from repro_audit.pipes import abandon_stdout
+from repro_audit.plan import Zygote
+from repro_audit.recording import load_recording, save_recording
+from repro_audit.recording_compare import compare_recordings
+from repro_audit.records import EnvironmentTask, Isolation, Mode
+from repro_audit.report import evidence
+from repro_audit.report.progress import make_progress
+from repro_audit.report.script_table import comparison_text
+from repro_audit.script_audit import audit_script
+from repro_audit.script_launch import recorded_run
+from repro_audit.script_records import Script, ScriptReport, ScriptSettings, ScriptTask
+from repro_audit.script_runs import ScriptRuns
+from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
+from repro_audit.stdin_replay import StdinReplay
+from repro_audit.system import parent_environment
+from repro_audit.working_copy import WorkingCopies
+
+
+def script(arguments: Namespace) -> int:
+    """Audits a script, writes evidence, prints the report."""
+    require_current_folder()
+    target = _target(arguments)
+    cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
+    archive = Archive.create(arguments.output, datetime.now(UTC))
+    origin = Path.cwd()
+    with ExitStack() as stack:
+        scratch = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="repro-audit-script-", ignore_cleanup_errors=True))
+        )
+        copies: WorkingCopies | None = None
+        try:
+            if arguments.working_directory == "copy":
+                copies = WorkingCopies(origin, scratch, exclude=(archive.folder.resolve().parent,))
+                stack.callback(copies.close)
+                copies.prepare()
+            stdin = StdinReplay(scratch / "stdin")
+            stack.callback(stdin.close)
+            runs = ScriptRuns(
+                script=target,
+                origin=origin,
+                copies=copies,
+                stdin=stdin,
+                isolation=Isolation(arguments.isolation),
+                variables=worker_environment(os.environ, cublas_workspace),
+                timeout_seconds=arguments.timeout,
+                scratch=scratch,
+            )
+            stack.callback(runs.close)
+            settings = ScriptSettings(
+                script=target,
+                working_directory=str(origin),
+                copied=copies is not None,
+                linked=dict(copies.linked) if copies is not None else {},
+                repeats=arguments.repeats or 0,
+                timeout_ms=round(arguments.timeout * 1000),
+                isolation=runs.isolation,
+                cublas_workspace=cublas_workspace,
+                variables={},
+            )
+            report = audit_script(
+                settings,
+                runs,
+                archive,
+                make_progress(quiet=arguments.quiet),
+                repeats=arguments.repeats,
+                budget_seconds=arguments.budget,
+                steps=arguments.steps,
+                module=arguments.module_glob,
+            )
+            stack.enter_context(uninterrupted())
+        except BaseException:
+            with suppress(OSError):
+                archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
+            raise
+        path = _write_evidence(report, archive.folder)
+        _print(report, arguments, f"evidence: {path}")
+    return report.summary.exit_code
+
+
+def _target(arguments: Namespace) -> Script:
+    """The script that the command line names.
+
+    Raises:
+        UsageError: There is none, or it is no file of Python source.
+        WorkloadError: There is no such module.
+    """
+    words = list(arguments.command_line)
+    if words[:1] == ["-m"] and len(words) > 1 and arguments.run_module is None:
+        arguments.run_module = words[1]
+        del words[:2]
+    if arguments.run_module is not None:
+        name = arguments.run_module
+        path = find_module(name)
+    elif words:
+        name = words.pop(0)
+        path = Path(name)
+    else:
+        raise UsageError("name a script, or a module with -m: repro-audit script train.py -- --epochs 1")
+    if words and words[0] == "--":
+        words.pop(0)
+    if path.is_dir():
+        raise UsageError(f"{name} is a folder; name the Python file to run, or a package with -m")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the script {name}: {error.strerror or error}; check the path") from error
+    return Script(
+        name=name,
+        path=str(path.resolve()),
+        is_module=arguments.run_module is not None,
+        arguments=tuple(words),
+        sha256=f"sha256:{hashlib.sha256(content).hexdigest()}",
+    )
+
+
+def record(arguments: Namespace) -> int:
+    """Runs a script once, in sight of whoever asked, and keeps what was observed."""
+    require_current_folder()
+    target = _target(arguments)
+    cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
+    variables = worker_environment(os.environ, cublas_workspace)
+    rank = os.environ.get("RANK", "")
+    folder = arguments.output / f"rank{rank}" if rank.isdecimal() else arguments.output
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty; name a new folder with --output")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {folder}: {error.strerror or error}; name another with --output") from error
+    schedule = load_recording(arguments.like).recording.schedule if arguments.like is not None else None
+    task = ScriptTask(
+        run=folder.name,
+        script=target,
+        executed_path=target.path,
+        working_directory=os.getcwd(),
+        copied_from=os.getcwd(),
+        mode=None if arguments.mode == "none" else Mode(arguments.mode),
+        folder=str(folder.resolve()),
+        record_path=str(folder.resolve() / "run.json"),
+        schedule=schedule,
+    )
+    ended = _in_sight(task, variables)
+    made = recorded_run(task, ended, float("inf"), 0, os.environ)
+    if made.restart is not None:
+        for path in (folder / "streams").glob("*"):
+            path.unlink()
+        ended = _in_sight(task, variables | made.restart.variables)
+        made = recorded_run(task, ended, float("inf"), 0, os.environ)
+    with interpreter_pair(Isolation.EXEC, variables) as pair:
+        environment = parent_environment(
+            read_environment(pair[Zygote.A], EnvironmentTask(record_path=str(folder / "environment.json")), 300.0), []
+        )
+    with suppress(OSError):
+        (folder / "environment.json").unlink()
+    recording = msgspec.structs.replace(made.recorded.recording, environment=environment)
+    path = save_recording(recording, folder)
+    count = sum(stream.observations for stream in recording.streams)
+    print(f"recording: {path.parent} ({count} observations)", file=sys.stderr)
+    if not count:
+        print("repro-audit: nothing could be observed in this script", file=sys.stderr)
+        return ExitCode.INCOMPLETE
+    code = getattr(recording.outcome, "exit_code", None)
+    return ExitCode.VERIFIED if code == 0 else ExitCode.INCOMPLETE
+
+
+def _in_sight(task: ScriptTask, variables: dict[str, str]) -> Ended:
+    """Runs the task in an interpreter of its own, with our stdin, stdout and stderr."""
+    start = time.monotonic()
+    text = msgspec.json.encode(task).decode()
+    process = subprocess.Popen(worker_command("once", text), env=variables)
+    while True:
+        try:
+            code = process.wait()
+            break
+        except KeyboardInterrupt:  # whoever sent it to us may not have sent it to the script
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGINT)
+    return Ended(
+        pid=process.pid,
+        exit_code=code if code >= 0 else None,
+        signal=-code if code < 0 else None,
+        timed_out=False,
+        lost="",
+        duration_ms=elapsed_ms(start),
+        stdout=b"",
+        stderr=b"",
+        stdout_bytes=0,
+        stderr_bytes=0,
+    )
+
+
+def compare(arguments: Namespace) -> int:
+    """Compares recordings with the first one; of distributed jobs rank by rank."""
+    from rich.console import Console
+
+    groups = [_ranks(path) for path in arguments.paths]
+    code = ExitCode.VERIFIED
+    for number, group in enumerate(groups[1:], start=1):
+        if group.keys() != groups[0].keys():
+            raise EvidenceError(
+                f"{arguments.paths[number]} holds other ranks than {arguments.paths[0]}: "
+                f"{sorted(group)} and {sorted(groups[0])}. Compare recordings of jobs of the same size."
+            )
+        for rank, path in group.items():
+            first, second = load_recording(groups[0][rank]), load_recording(path)
+            comparison = compare_recordings(first, second)
+            for line in comparison_text(comparison, first, second, rank):
+                Console(highlight=False, soft_wrap=True).print(line, markup=False)
+            if comparison.divergence is not None:
+                code = ExitCode.FINDING
+            elif not comparison.observations and code is ExitCode.VERIFIED:
+                code = ExitCode.INCOMPLETE
+    return code
+
+
+def _ranks(path: Path) -> dict[str, Path]:
+    """The recordings of a job by rank; a recording that stands for itself has the rank ``""``."""
+    if not path.is_dir():
+        raise EvidenceError(f"{path} is no folder. Name the folder that `repro-audit record` wrote.")
+    ranks = {folder.name: folder for folder in sorted(path.glob("rank*")) if folder.is_dir()}
+    return ranks or {"": path}
+
+
+def _write_evidence(report: ScriptReport, folder: Path) -> Path:
+    """Writes the evidence where it belongs, or, if the disk is full by now, anywhere rather than nowhere."""
+    try:
+        return evidence.save(report, folder)
+    except EvidenceError as error:
+        refuge = Path(tempfile.mkdtemp(prefix="repro-audit-evidence-"))
+        saved = evidence.save(report, refuge)
+        print(f"repro-audit: {error}\nThe evidence was written to {saved} instead.", file=sys.stderr)
+        return saved
+
+
+def _print(report: ScriptReport, arguments: Namespace, place: str) -> None:
+    try:
+        print_script_report(report, arguments)
+        print(place, file=sys.stdout if arguments.format == "table" else sys.stderr)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        abandon_stdout()

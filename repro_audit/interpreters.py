@@ -1,0 +1,30 @@
+"""The two independent interpreters that runs are made in."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from repro_audit.cold_interpreter import ColdInterpreter
+from repro_audit.interpreter import Interpreter
+from repro_audit.plan import Zygote
+from repro_audit.records import Isolation
+from repro_audit.warm_interpreter import WarmInterpreter
+
+
+@contextmanager
+def interpreter_pair(isolation: Isolation, variables: Mapping[str, str]) -> Iterator[dict[Zygote, Interpreter]]:
+    """Both interpreters, warming up side by side, and closed whatever happens.
+
+    Args:
+        variables: The whole environment that they are started with.
+    """
+    interpreters: dict[Zygote, Interpreter] = {
+        zygote: WarmInterpreter(zygote.value, variables) if isolation is Isolation.FORK else ColdInterpreter(variables)
+        for zygote in Zygote
+    }
+    try:
+        for interpreter in interpreters.values():
+            interpreter.start()
+        yield interpreters
+    finally:
+        for interpreter in interpreters.values():
+            interpreter.close()

@@ -1,0 +1,175 @@
+"""A recording in a folder: written whole, read with suspicion, its streams line by line."""
+
+import hashlib
+import linecache
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from repro_audit.digests import ALGORITHM
+from repro_audit.errors import EvidenceError
+from repro_audit.records import SourceLine
+from repro_audit.script_records import (
+    MAIN_STREAM,
+    RECORDING_SCHEMA_VERSION,
+    Observation,
+    Recording,
+    Stream,
+    StreamEnd,
+    StreamItem,
+    stream_decoder,
+)
+
+FILE_NAME = "recording.json"
+STREAMS = "streams"
+SUFFIX = ".jsonl"
+MAXIMUM_BYTES = 64 * 2**20
+"""Of ``recording.json``."""
+LINE_LIMIT = 64 * 2**20
+"""Of one line of a stream."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A recording and the folder that holds its streams."""
+
+    recording: Recording
+    folder: Path
+
+    @property
+    def stream_names(self) -> list[str]:
+        """Its streams, the main one first."""
+        return [stream.name for stream in self.recording.streams]
+
+    def items(self, stream: str) -> Iterator[StreamItem]:
+        """The items of a stream, one after the other; a line that was cut off ends it.
+
+        Raises:
+            EvidenceError: The stream is absent, or damaged before its last line.
+        """
+        return read_stream(stream_path(self.folder, stream))
+
+    def observations(self, stream: str) -> Iterator[Observation]:
+        """What two runs have to agree on, in order."""
+        return (item for item in self.items(stream) if isinstance(item, Observation) and item.point.is_compared)
+
+    def remarks(self) -> Iterator[tuple[str, Observation]]:
+        """Stream and observation of everything that explains and is not compared."""
+        for name in self.stream_names:
+            for item in self.items(name):
+                if isinstance(item, Observation) and not item.point.is_compared:
+                    yield name, item
+
+    def end(self, stream: str) -> StreamEnd | None:
+        """How a stream ended; None where it was cut off."""
+        last: StreamItem | None = None
+        for last in self.items(stream):
+            pass
+        return last if isinstance(last, StreamEnd) else None
+
+
+def stream_path(folder: Path, name: str) -> Path:
+    """Where a recording keeps a stream."""
+    return folder / STREAMS / f"{name.replace('/', '.')}{SUFFIX}"
+
+
+def read_stream(path: Path) -> Iterator[StreamItem]:
+    """See `Recorded.items`."""
+    decoder = stream_decoder()
+    try:
+        with path.open("rb") as file:
+            while line := file.readline(LINE_LIMIT):
+                try:
+                    yield decoder.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    if not line.endswith(b"\n") and not file.read(1):
+                        return  # the process was killed while it wrote
+                    raise EvidenceError(
+                        f"{path} is damaged: {error}. Take an undamaged copy of the recording."
+                    ) from error
+    except OSError as error:
+        raise EvidenceError(f"{path} cannot be read: {error.strerror or error}. Name a whole recording.") from error
+
+
+def found_streams(folder: Path) -> tuple[Stream, ...]:
+    """The streams that a run has left in a folder, the main one first, then in the order of their names."""
+    streams: list[Stream] = []
+    for path in sorted((folder / STREAMS).glob(f"*{SUFFIX}")):
+        count = sum(isinstance(item, Observation) for item in read_stream(path))
+        name = path.name.removesuffix(SUFFIX).replace(".", "/")
+        streams.append(Stream(name=name, observations=count, sha256=_digest(path)))
+    return tuple(sorted(streams, key=lambda stream: (stream.name != MAIN_STREAM, stream.name)))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return f"{ALGORITHM}:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def save_recording(recording: Recording, folder: Path) -> Path:
+    """Writes ``recording.json`` beside its streams; a reader sees the whole file or none.
+
+    Raises:
+        EvidenceError: It cannot be written.
+    """
+    path = folder / FILE_NAME
+    partial = folder / f".{FILE_NAME}.partial"
+    try:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(recording), indent=1) + b"\n")
+        os.replace(partial, path)
+    except OSError as error:
+        raise EvidenceError(
+            f"the recording cannot be written into {folder}: {error.strerror or error}. Make room there, or name "
+            "a folder that can be written with --output."
+        ) from error
+    return path
+
+
+def load_recording(path: Path) -> Recorded:
+    """A recording, by its folder or by its ``recording.json``; its streams are checked against their digests.
+
+    Raises:
+        EvidenceError: It is absent, damaged, or of a schema to come.
+    """
+    folder = path if path.is_dir() else path.parent
+    file = folder / FILE_NAME
+    try:
+        if file.stat().st_size > MAXIMUM_BYTES:
+            raise EvidenceError(f"{file} is too large to be a recording. Name the folder that `record` wrote.")
+        content = file.read_bytes()
+        version = msgspec.json.decode(content, type=_Version).schema_version
+        if version > RECORDING_SCHEMA_VERSION:
+            raise EvidenceError(
+                f"{file} has schema {version}, written by a newer repro_audit. "
+                "Update with: pip install --upgrade repro-audit"
+            )
+        recording = msgspec.json.decode(content, type=Recording, strict=True)
+        for stream in recording.streams:
+            if _digest(stream_path(folder, stream.name)) != stream.sha256:
+                raise EvidenceError(
+                    f"stream {stream.name} of {folder} was changed after it was written. Take an undamaged copy."
+                )
+    except FileNotFoundError as error:
+        raise EvidenceError(
+            f"{error.filename} does not exist. Name the folder that `repro-audit record` wrote."
+        ) from error
+    except OSError as error:
+        raise EvidenceError(f"{file} cannot be read: {error.strerror or error}. Check its permissions.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise EvidenceError(f"{file} is no recording: {error}. Name the folder that `record` wrote.") from error
+    return Recorded(recording=recording, folder=folder)
+
+
+class _Version(msgspec.Struct):
+    schema_version: int
+
+
+def source_line(text: str) -> SourceLine | None:
+    """A line as a stream names it, ``path:number``, with its source where that can be read."""
+    path, _, number = text.rpartition(":")
+    if not path or not number.isdigit():
+        return None
+    return SourceLine(path=path, line=int(number), text=linecache.getline(path, int(number)).strip())

@@ -1,0 +1,106 @@
+"""The report on a script: a table of its runs, then findings in words."""
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from repro_audit.recording import Recorded
+from repro_audit.records import Mode
+from repro_audit.report.finding import Finding
+from repro_audit.report.plain import printable, text
+from repro_audit.report.script_findings import divergence_lines, script_findings
+from repro_audit.report.table import LEVEL_STYLES, VERDICT_STYLES, blind_spots, cublas_note
+from repro_audit.script_records import Recording, ScriptComparison, ScriptReport
+from repro_audit.script_verdict import describe_outcome
+
+
+def print_report(report: ScriptReport, console: Console) -> None:
+    """Prints the whole report."""
+    console.print(script_renderable(report))
+
+
+def script_renderable(report: ScriptReport) -> RenderableType:
+    """The whole report."""
+    parts: list[RenderableType] = [_heading(report), _runs(report)]
+    parts += [Padding(text(note, "dim"), (0, 1)) for note in _below(report)]
+    for finding in script_findings(report):
+        parts += [Text(""), _finding(finding)]
+    style = VERDICT_STYLES[report.verdict] if report.summary.complete else "bold yellow"
+    parts += [Text(""), text(report.summary.statement, style)]
+    return Group(*parts)
+
+
+def _heading(report: ScriptReport) -> Text:
+    script = report.settings.script
+    command = ("-m " if script.is_module else "") + " ".join((script.name, *script.arguments))
+    return text(f"{report.verdict.value}  {command}", VERDICT_STYLES[report.verdict])
+
+
+def _runs(report: ScriptReport) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for header in ("run", "ended", "points", "losses\nequal", "state\nequal", "alerts", "time"):
+        table.add_column(header, overflow="fold")
+    times = {timing.run: timing.duration_ms for timing in report.volatile.runs}
+    compared = {comparison.second: comparison for comparison in report.comparisons}
+    for recording in report.recordings:
+        points = sum(stream.observations for stream in recording.streams)
+        milliseconds = times.get(recording.name)
+        table.add_row(
+            text(recording.name),
+            text(describe_outcome(recording)),
+            text(points),
+            text(_losses(compared.get(recording.name))),
+            text(_state(recording, compared.get(recording.name))),
+            text(sum(alert.count for alert in recording.alerts) if recording.mode is Mode.WARN_ONLY else "-"),
+            text(f"{milliseconds / 1000:.2f} s" if milliseconds is not None else ""),
+        )
+    return table
+
+
+def _losses(comparison: ScriptComparison | None) -> str:
+    return f"{comparison.losses_equal}/{comparison.losses}" if comparison is not None else "-"
+
+
+def _state(recording: Recording, comparison: ScriptComparison | None) -> str:
+    if comparison is None:
+        return "-" if recording.mode is Mode.WARN_ONLY else "reference"
+    return "yes" if comparison.divergence is None else "NO"
+
+
+def _below(report: ScriptReport) -> Iterator[str]:
+    threads = report.environment.flags.get("num_threads", "?")
+    yield f"each run in a process of its own, {threads} CPU threads; the script seeds itself, or does not: the audit does not"
+    if report.settings.copied:
+        yield "each run in its own copy of the working directory, so that none saw the files of another"
+    yield cublas_note(report.settings.cublas_workspace)
+    yield from blind_spots(report.environment)
+
+
+def _finding(finding: Finding) -> RenderableType:
+    parts: list[RenderableType] = [text(f"{finding.level.value}: {finding.title}", LEVEL_STYLES[finding.level])]
+    parts += [Padding(text(line), (0, 0, 0, 4)) for line in finding.lines]
+    if finding.next_step:
+        parts.append(Padding(text(f"next: {finding.next_step}", "italic"), (0, 0, 0, 4)))
+    return Group(*parts)
+
+
+def comparison_text(comparison: ScriptComparison, first: Recorded, second: Recorded, rank: str) -> Iterator[str]:
+    """A comparison of two recordings, line by line."""
+    where = f"{rank}: " if rank else ""
+    names = f"{first.folder} and {second.folder}"
+    if comparison.divergence is None:
+        if comparison.observations:
+            yield printable(f"{where}no divergence at {comparison.observations} points of {names}")
+        else:
+            yield printable(f"{where}nothing was observed in {names}, so nothing can be said")
+    else:
+        yield printable(f"{where}{names} differ")
+        for line in divergence_lines(comparison.divergence, str(first.folder), str(second.folder)):
+            yield printable(f"    {line}")
+        yield f"    losses: {comparison.losses_equal} of {comparison.losses} are equal"
+    for note in comparison.notes:
+        yield printable(f"    {note}")

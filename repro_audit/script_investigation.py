@@ -1,0 +1,318 @@
+"""After two runs of a script have parted: traced runs to find the op, and runs with one condition fixed to find the cause."""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from repro_audit.launch import read_measurement
+from repro_audit.plan import Zygote
+from repro_audit.recording import Recorded, source_line
+from repro_audit.recording_compare import compare_recordings
+from repro_audit.records import MeasureTask, Mode, SourceLine
+from repro_audit.report.progress import Progress
+from repro_audit.script_causes import own_generators, seedings
+from repro_audit.script_location import Fetched, first_uninitialised_read, locate_origin
+from repro_audit.script_notes import first_non_finite
+from repro_audit.script_records import (
+    Cause,
+    CauseKind,
+    Location,
+    Remedy,
+    ScriptDivergence,
+    Trace,
+)
+from repro_audit.script_runs import FIXED_HASH_SEED, ScriptRuns
+
+WHOLE_SECONDS = 20.0
+"""A script whose run takes no longer is traced from its first line; else from where the runs still agreed."""
+
+TRACED_FACTOR = 20.0
+"""How much longer a traced run may take than an untraced one's limit."""
+
+PAIRS = 2
+"""Pairs of runs that have to agree under a fixed condition before it is called the cause."""
+
+
+@dataclass(kw_only=True)
+class Investigation:
+    """What is known of a divergence, and how to learn more."""
+
+    runs: ScriptRuns
+    progress: Progress
+    deadline: float
+    divergence: ScriptDivergence
+    first: Recorded
+    second: Recorded
+    known: tuple[Cause, ...]
+    window: Trace | None = None
+    """What the user asked to trace."""
+    tests: list[str] = field(default_factory=list)
+    _number: int = 0
+
+    # ------------------------------------------------------------------ the op
+
+    def locate(self) -> Location | None:
+        """Traces a pair of runs, from where the untraced ones still agreed, and compares op by op."""
+        with tempfile.TemporaryDirectory(prefix="repro-audit-trace-", ignore_cleanup_errors=True) as folder:
+            scratch = Path(folder)
+            location: Location | None = None
+            for first, last, words in self._windows():
+                if time.monotonic() > self.deadline:
+                    break
+                traces = [self._traced(scratch, zygote, first, last, None) for zygote in (Zygote.A, Zygote.B)]
+                location = locate_origin(traces[0], traces[1], words)
+                if location is not None and not location.agreed:
+                    if location.first is not None and location.second is not None:
+                        location = self._measured(scratch, location, first, last)
+                    break
+            return location
+
+    def _windows(self) -> Iterator[tuple[int, int | None, str]]:
+        """Parts of the run to trace, one after the other while the traced pair agrees."""
+        if self.window is not None and self.window.steps is not None:
+            yield 0, None, f"steps {self.window.steps[0]} to {self.window.steps[1]}"
+            return
+        divergence = self.divergence
+        start = divergence.last_equal + 1 if divergence.stream == "main" else 0
+        end = divergence.position if divergence.stream == "main" else None
+        seconds = float(self.first.recording.ended or 0) - float(self.first.recording.started or 0)
+        if seconds > WHOLE_SECONDS and start:
+            yield start, end, f"observations {start} to {divergence.position}"
+        yield (
+            0,
+            end,
+            f"from the first line to observation {divergence.position}" if end is not None else "the whole run",
+        )
+
+    def _traced(
+        self, scratch: Path, zygote: Zygote, first: int, last: int | None, fetch: tuple[int, str] | None
+    ) -> Path:
+        self._number += 1
+        name = f"trace-{zygote.value}{self._number}"
+        self.progress.stage(name)
+        path = scratch / f"{name}.trace"
+        steps, module = (self.window.steps, self.window.module) if self.window is not None else (None, None)
+        trace = Trace(path=str(path), first=first, last=last, steps=steps, module=module, fetch=fetch)
+        self.runs.make(name, zygote, Mode.STRICT, scratch / name, trace=trace, timeout_factor=TRACED_FACTOR)
+        return path
+
+    def _measured(self, scratch: Path, location: Location, first: int, last: int | None) -> Location:
+        """Runs once more in each interpreter, to store what the op gave, and measures how far that is apart."""
+        fetched: list[Fetched] = []
+        for zygote, op in ((Zygote.A, location.first), (Zygote.B, location.second)):
+            assert op is not None
+            path = scratch / f"value-{zygote.value}.pt"
+            self._traced(scratch, zygote, first, last, (op.sequence, str(path)))
+            fetched.append(Fetched(path=path, there=path.exists()))
+        if not all(one.there for one in fetched):
+            return msgspec.structs.replace(location, distance_note="a second traced pair did not reach that op")
+        task = MeasureTask(
+            first_path=str(fetched[0].path),
+            second_path=str(fetched[1].path),
+            record_path=str(scratch / "distance.json"),
+        )
+        measurement = read_measurement(self.runs.interpreter(Zygote.B), task, self.runs.timeout_seconds)
+        if measurement is None:
+            return msgspec.structs.replace(location, distance_note="the distance could not be measured")
+        if measurement.distance is None:
+            return msgspec.structs.replace(location, distance_note="a second traced pair agreed at that op")
+        return msgspec.structs.replace(location, distance=measurement.distance)
+
+    # ------------------------------------------------------------------ the cause
+
+    def test(self, location: Location | None) -> list[Cause]:
+        """Holds conditions fixed, one after the other, until runs agree; and says what the trace shows by itself."""
+        causes = list(_shown_by_trace(location))
+        kinds = {cause.kind for cause in (*self.known, *causes)}
+        if kinds & {
+            CauseKind.KERNEL,
+            CauseKind.OVERLAP,
+            CauseKind.UNINITIALISED,
+            CauseKind.SEED_DIFFERS,
+            CauseKind.FILE,
+        }:
+            return causes
+        if CauseKind.DATA_ORDER in kinds and any("in_order" in cause.statement for cause in self.known):
+            return causes
+        for remedies, words, find in (
+            ((Remedy.SEEDED,), "the global generators seeded before the first line", self._unseeded),
+            ((Remedy.SEEDED, Remedy.ENTROPY), "the operating system's entropy fixed as well", self._entropy),
+        ):
+            agreed = self._agree(remedies, words)
+            if agreed is None:
+                return causes
+            if agreed:
+                return [*find(location), *causes]
+        if self._agree_with_hash_seed():
+            causes.insert(0, self._hash_order(location))
+        return causes
+
+    def _agree(self, remedies: tuple[Remedy, ...], words: str) -> bool | None:
+        """Whether pairs of runs agree under a condition; None where there is no time left to find out."""
+        for pair in range(1, PAIRS + 1):
+            if time.monotonic() > self.deadline:
+                self.tests.append(f"with {words}: not tested, the time for it was over")
+                return None
+            if not self._pair_agrees(remedies, None):
+                self.tests.append(f"with {words}: the runs still differ")
+                return False
+        self.tests.append(f"with {words}: {pair} of {PAIRS} pairs of runs agree")
+        return True
+
+    def _agree_with_hash_seed(self) -> bool:
+        if time.monotonic() > self.deadline or "PYTHONHASHSEED" in self.runs.variables:
+            return False
+        with self.runs.other_pair({"PYTHONHASHSEED": FIXED_HASH_SEED}) as pair:
+            for _ in range(PAIRS):
+                if not self._pair_agrees((), pair):
+                    self.tests.append(f"with PYTHONHASHSEED={FIXED_HASH_SEED}: the runs still differ")
+                    return False
+        self.tests.append(f"with PYTHONHASHSEED={FIXED_HASH_SEED}: {PAIRS} of {PAIRS} pairs of runs agree")
+        return True
+
+    def _pair_agrees(self, remedies: tuple[Remedy, ...], pair: object) -> bool:
+        recorded: list[Recorded] = []
+        with tempfile.TemporaryDirectory(prefix="repro-audit-test-", ignore_cleanup_errors=True) as folder:
+            for zygote in (Zygote.A, Zygote.B):
+                self._number += 1
+                name = f"test-{zygote.value}{self._number}"
+                self.progress.stage(name)
+                made = self.runs.make(
+                    name,
+                    zygote,
+                    Mode.STRICT,
+                    Path(folder) / name,
+                    remedies=remedies,
+                    pair=pair,  # type: ignore[arg-type]
+                )
+                recorded.append(made.recorded)
+            comparison = compare_recordings(recorded[0], recorded[1])
+        return comparison.divergence is None and comparison.observations > 0
+
+    def _unseeded(self, location: Location | None) -> Iterator[Cause]:
+        proof = f"{PAIRS} pairs of runs agree once the audit seeds Python's, NumPy's and PyTorch's generators first"
+        seeds = [remark for _, remark in seedings(self.first)]
+        drawn = location.line if location is not None and location.kind == "generator" else None
+        if seeds:
+            names = ", ".join(dict.fromkeys(remark.name for remark in seeds))
+            yield Cause(
+                kind=CauseKind.SEEDED_LATE,
+                statement=f"a generator is drawn from before it is seeded, or is never seeded (seeded: {names})"
+                + (f"; first drawn from at {drawn.path}:{drawn.line}" if drawn is not None else ""),
+                proof=proof,
+                line=source_line(seeds[0].line),
+            )
+        else:
+            yield Cause(
+                kind=CauseKind.UNSEEDED,
+                statement="no generator is seeded by the script",
+                proof=f"{proof}; no call that seeds one was seen",
+                line=drawn or self.divergence.line,
+            )
+
+    def _entropy(self, location: Location | None) -> Iterator[Cause]:
+        proof = f"{PAIRS} pairs of runs agree once the operating system's entropy is replaced by a fixed sequence"
+        remarks = own_generators(self.first)
+        for remark in remarks[:3]:
+            made = remark.name == "own generator"
+            what = remark.context.get("function", remark.name)
+            yield Cause(
+                kind=CauseKind.OWN_GENERATOR if made else CauseKind.ENTROPY_CALL,
+                statement=f"{what} makes a generator without a seed, which no global seed reaches"
+                if made
+                else "the script takes bytes from the operating system's entropy",
+                proof=proof,
+                line=source_line(remark.line),
+            )
+        if not remarks:
+            yield Cause(
+                kind=CauseKind.ENTROPY_CALL,
+                statement="a value comes from the operating system's entropy",
+                proof=proof,
+                line=_line(location) or self.divergence.line,
+            )
+
+    def _hash_order(self, location: Location | None) -> Cause:
+        return Cause(
+            kind=CauseKind.HASH_ORDER,
+            statement="the result depends on string hashes, which Python salts at each start: on the order of a set, "
+            "or on hash(); sort before iterating",
+            proof=f"{PAIRS} pairs of runs agree with PYTHONHASHSEED={FIXED_HASH_SEED} set before the interpreter starts",
+            line=_line(location) or self.divergence.line,
+        )
+
+
+def _line(location: Location | None) -> SourceLine | None:
+    return location.line if location is not None else None
+
+
+def _shown_by_trace(location: Location | None) -> Iterator[Cause]:
+    """The causes that two traces prove."""
+    if location is None or location.agreed or location.first is None:
+        return
+    op, line = location.first.op, location.line
+    if location.kind == "kernel":
+        kind = CauseKind.OVERLAP if location.overlap else CauseKind.KERNEL
+        what = f"{op} gave different bits from inputs that are equal bit for bit"
+        if location.overlap:
+            what += "; it writes to a view whose elements share memory, so that threads race for it"
+        yield Cause(kind=kind, statement=what, proof="digests of its inputs and outputs in two traced runs", line=line)
+    elif location.kind == "uninitialised":
+        yield Cause(
+            kind=CauseKind.UNINITIALISED,
+            statement=f"{op} reads memory that was allocated and never written",
+            proof="the trace followed it from its allocation",
+            line=line,
+        )
+    elif location.kind in ("external_input", "arguments"):
+        what = "a tensor" if location.kind == "external_input" else "a number"
+        yield Cause(
+            kind=CauseKind.VALUE,
+            statement=f"{op} is given {what} that differs and that no op of PyTorch made: it comes from Python, from "
+            "another library, or from another thread",
+            proof="all ops before it agree in two traced runs",
+            line=line,
+        )
+    elif location.kind == "control_flow":
+        yield Cause(
+            kind=CauseKind.CONTROL_FLOW,
+            statement="the runs execute other ops from here on, although all ops before agree",
+            proof="the order of ops in two traced runs",
+            line=line,
+        )
+
+
+def explain_non_finite(runs: ScriptRuns, progress: Progress, first: Recorded) -> Iterator[str]:
+    """Says of a loss that is not a number whether it is one without strict mode's filling of uninitialised memory."""
+    found = first_non_finite(first)
+    if found is None:
+        return
+    number, text, line = found
+    seen = f"the loss is {text} from backward {number} on, at {line}"
+    with tempfile.TemporaryDirectory(prefix="repro-audit-fill-", ignore_cleanup_errors=True) as folder:
+        scratch = Path(folder)
+        progress.stage("without the fill of uninitialised memory")
+        unfilled = runs.make("no-fill", Zygote.A, Mode.STRICT, scratch / "no-fill", remedies=(Remedy.NO_FILL,))
+        other = first_non_finite(unfilled.recorded)
+        if other is not None and other[0] <= number:
+            yield f"{seen}, and so it is without strict mode's fill of uninitialised memory: bits were compared all the same"
+            return
+        path = scratch / "fill.trace"
+        runs.make(
+            "trace-fill",
+            Zygote.A,
+            Mode.STRICT,
+            scratch / "trace",
+            trace=Trace(path=str(path)),
+            timeout_factor=TRACED_FACTOR,
+        )
+        read = first_uninitialised_read(path)
+    where = f": {read.op} at {read.line} reads memory that was allocated and never written" if read is not None else ""
+    yield (
+        f"{seen}. NaN appears only under strict mode, which fills uninitialised memory with it: uninitialised memory "
+        f"is read{where}. Without strict mode the result depends on what that memory held before"
+    )

@@ -1,0 +1,116 @@
+"""Makes the runs of a script, each in its own copy of the working directory and with the same stdin."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from repro_audit.interpreter import Interpreter
+from repro_audit.interpreters import interpreter_pair
+from repro_audit.plan import Zygote
+from repro_audit.records import Isolation, Mode
+from repro_audit.script_launch import RecordedRun, run_recorded
+from repro_audit.script_records import Remedy, Script, ScriptTask, Trace
+from repro_audit.stdin_replay import StdinReplay
+from repro_audit.working_copy import WorkingCopies
+
+APART_SECONDS = 1.1
+"""Between the beginnings of two runs: a seed taken from the clock, in whole seconds, is then never equal by luck."""
+
+FIXED_HASH_SEED = "0"
+
+
+@dataclass
+class ScriptRuns:
+    """Everything that a run of the script needs."""
+
+    script: Script
+    origin: Path
+    copies: WorkingCopies | None
+    """None where runs share the user's own working directory."""
+    stdin: StdinReplay
+    isolation: Isolation
+    variables: dict[str, str]
+    timeout_seconds: float
+    scratch: Path
+    schedule: dict[str, tuple[int, ...]] | None = None
+    """As the first run chose it."""
+    _began: float = field(default=-APART_SECONDS, init=False)
+    _stack: ExitStack = field(default_factory=ExitStack, init=False)
+    _pair: dict[Zygote, Interpreter] = field(default_factory=dict, init=False)
+
+    def start(self, extra: Mapping[str, str] | None = None) -> dict[Zygote, Interpreter]:
+        """Starts the interpreters, anew where there are some already.
+
+        Args:
+            extra: Variables that they are started with besides the environment's.
+        """
+        self._stack.close()
+        self._pair = self._stack.enter_context(interpreter_pair(self.isolation, {**self.variables, **(extra or {})}))
+        self.variables |= extra or {}
+        return self._pair
+
+    def interpreter(self, zygote: Zygote) -> Interpreter:
+        """One of the interpreters."""
+        return self._pair[zygote]
+
+    def close(self) -> None:
+        """Ends the interpreters and whatever still runs in them."""
+        self._stack.close()
+
+    @contextmanager
+    def other_pair(self, variables: Mapping[str, str]) -> Iterator[dict[Zygote, Interpreter]]:
+        """Another pair of interpreters, started with further variables."""
+        with interpreter_pair(Isolation.EXEC, {**self.variables, **variables}) as pair:
+            yield pair
+
+    def make(
+        self,
+        name: str,
+        zygote: Zygote,
+        mode: Mode,
+        folder: Path,
+        *,
+        remedies: tuple[Remedy, ...] = (),
+        trace: Trace | None = None,
+        pair: Mapping[Zygote, Interpreter] | None = None,
+        timeout_factor: float = 1.0,
+    ) -> RecordedRun:
+        """Makes a run.
+
+        Args:
+            folder: Where its recording is to lie.
+            timeout_factor: A traced run takes its time.
+        """
+        if self.copies is not None:
+            self.copies.prepare()
+        folder.mkdir(parents=True, exist_ok=True)
+        directory = self.copies.path if self.copies is not None else self.origin
+        executed = self.copies.inside(Path(self.script.path)) if self.copies is not None else Path(self.script.path)
+        task = ScriptTask(
+            run=name,
+            script=self.script,
+            executed_path=str(executed),
+            working_directory=str(directory),
+            copied_from=str(self.origin),
+            mode=mode,
+            folder=str(folder),
+            record_path=str(self.scratch / f"{name}.json"),
+            schedule=self.schedule,
+            remedies=remedies,
+            trace=trace,
+        )
+        time.sleep(max(0.0, self._began + APART_SECONDS - time.monotonic()))
+        self._began = time.monotonic()
+        stdin = self.stdin.next_run()
+        try:
+            interpreter = (pair or self._pair)[zygote]
+            made = run_recorded(interpreter, task, self.timeout_seconds * timeout_factor, stdin)
+        finally:
+            os.close(stdin)
+            self.stdin.finish_run()
+        if self.schedule is None and made.restart is None:
+            self.schedule = made.recorded.recording.schedule or None
+        return made
