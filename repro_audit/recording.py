@@ -65,10 +65,7 @@ class Recorded:
 
     def end(self, stream: str) -> StreamEnd | None:
         """How a stream ended; None where it was cut off."""
-        last: StreamItem | None = None
-        for last in self.items(stream):
-            pass
-        return last if isinstance(last, StreamEnd) else None
+        return next((item for item in self.items(stream) if isinstance(item, StreamEnd)), None)
 
 
 def stream_path(folder: Path, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""After two runs of a script have parted: traced runs to find the op, and runs with one condition fixed to find the cause."""
+"""After two runs of a script have parted: traced runs find the op, runs with a condition held fixed the cause."""
 
 import tempfile
 import time
@@ -153,14 +153,14 @@ class Investigation:
 
     def _agree(self, remedies: tuple[Remedy, ...], words: str) -> bool | None:
         """Whether pairs of runs agree under a condition; None where there is no time left to find out."""
-        for pair in range(1, PAIRS + 1):
+        for _ in range(PAIRS):
             if time.monotonic() > self.deadline:
                 self.tests.append(f"with {words}: not tested, the time for it was over")
                 return None
             if not self._pair_agrees(remedies, None):
                 self.tests.append(f"with {words}: the runs still differ")
                 return False
-        self.tests.append(f"with {words}: {pair} of {PAIRS} pairs of runs agree")
+        self.tests.append(f"with {words}: {PAIRS} of {PAIRS} pairs of runs agree")
         return True
 
     def _agree_with_hash_seed(self) -> bool:
@@ -241,7 +241,7 @@ class Investigation:
             kind=CauseKind.HASH_ORDER,
             statement="the result depends on string hashes, which Python salts at each start: on the order of a set, "
             "or on hash(); sort before iterating",
-            proof=f"{PAIRS} pairs of runs agree with PYTHONHASHSEED={FIXED_HASH_SEED} set before the interpreter starts",
+            proof=f"{PAIRS} pairs of runs agree with PYTHONHASHSEED={FIXED_HASH_SEED} set before the start",
             line=_line(location) or self.divergence.line,
         )
 
@@ -299,7 +299,7 @@ def explain_non_finite(runs: ScriptRuns, progress: Progress, first: Recorded) ->
         unfilled = runs.make("no-fill", Zygote.A, Mode.STRICT, scratch / "no-fill", remedies=(Remedy.NO_FILL,))
         other = first_non_finite(unfilled.recorded)
         if other is not None and other[0] <= number:
-            yield f"{seen}, and so it is without strict mode's fill of uninitialised memory: bits were compared all the same"
+            yield f"{seen}, also without strict mode's fill of uninitialised memory; bits were compared all the same"
             return
         path = scratch / "fill.trace"
         runs.make(

@@ -13,8 +13,8 @@ from repro_audit.errors import LaunchError
 from repro_audit.interpreter import Ended, Interpreter, never_started
 from repro_audit.launch import RECORD_CAP_BYTES, failure_of, out_of_memory_kills
 from repro_audit.recording import Recorded, found_streams
-from repro_audit.records import Failed, FailureKind
-from repro_audit.script_records import RECORDING_SCHEMA_VERSION, Recording, Restart, ScriptRecord, ScriptTask
+from repro_audit.records import Failed, FailureKind, Refused
+from repro_audit.script_records import RECORDING_SCHEMA_VERSION, Finished, Recording, Restart, ScriptRecord, ScriptTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +43,14 @@ def recorded_run(
     """The recording of a run that has ended, however it did."""
     record = read_script_record(Path(task.record_path))
     restart: Restart | None = None
-    if isinstance(record, ScriptRecord):
-        outcome = record.outcome
-        if isinstance(outcome, Restart):
-            restart = outcome
-            outcome = Failed(kind=FailureKind.RECORD, detail="given up to be made in another interpreter")
+    outcome: Finished | Refused | Failed
+    if isinstance(record, Failed):
+        outcome = failure_of(ended, timeout_seconds, kills) or record
+    elif isinstance(record.outcome, Restart):
+        restart = record.outcome
+        outcome = Failed(kind=FailureKind.RECORD, detail="given up to be made in another interpreter")
     else:
-        failure = failure_of(ended, timeout_seconds, kills)
-        outcome = failure or record
-        record = None
+        outcome = record.outcome
     folder = Path(task.folder)
     recording = Recording(
         schema_version=RECORDING_SCHEMA_VERSION,
@@ -64,7 +63,7 @@ def recorded_run(
         outcome=outcome,
         streams=found_streams(folder),
     )
-    if record is not None:
+    if isinstance(record, ScriptRecord):
         recording = msgspec.structs.replace(
             recording,
             alerts=record.alerts,

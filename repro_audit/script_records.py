@@ -132,7 +132,7 @@ class Trace(Record, frozen=True, kw_only=True):
     path: str
     """Where to."""
     first: int = 0
-    """Position in the main stream, among what is compared, from which ops are recorded; 0 is the script's first line."""
+    """Position in the main stream, among what is compared, from which ops are recorded; 0: the script's first line."""
     last: int | None = None
     """Position after whose observation recording ends; None is the end."""
     steps: tuple[int, int] | None = None
@@ -232,8 +232,8 @@ class Stream(Record, frozen=True, kw_only=True):
     """A stream of a recording."""
 
     name: str
-    """``main``, ``main/1`` for the first process that it forked, ``main/s1`` for the first it spawned; ``+threads`` is
-    appended for all threads beside a process's main thread together."""
+    """``main``, ``main/1`` for the first process that it forked, ``main/s1`` for the first it spawned; for the
+    threads of a process see `THREADS_SUFFIX`."""
     observations: int
     sha256: str
     """``sha256:<hex>`` of the file."""

@@ -1,8 +1,8 @@
 """Zygotes: interpreters that import PyTorch once, then fork a process per task.
 
 The parent speaks to a zygote over a socket: it sends one line of JSON, the task, together with four descriptors: where
-the task's stdout and stderr go, a socket for this task alone, and the task's stdin. On that socket the zygote answers ``started PID``,
-then ``exited CODE`` or ``killed SIGNAL``; the parent may send ``abort`` or ``kill``.
+the task's stdout and stderr go, a socket for this task alone, and the task's stdin. On that socket the zygote answers
+``started PID``, then ``exited CODE`` or ``killed SIGNAL``; the parent may send ``abort`` or ``kill``.
 """
 
 import contextlib

@@ -46,14 +46,15 @@ def script_contradictions(report: ScriptReport) -> Iterator[str]:
         yield "two recordings have the same name"
     for comparison in report.comparisons:
         if comparison.first not in names or comparison.second not in names:
-            yield f"a comparison names the recordings {comparison.first} and {comparison.second}, which are not both there"
+            yield f"a comparison names recordings that are not there: {comparison.first}, {comparison.second}"
         if comparison.losses_equal > comparison.losses or comparison.losses > comparison.observations:
             yield f"the comparison with {comparison.second} counts more than it compared"
     verdict, reason = judge_script(
         report.recordings, report.comparisons, report.breaches, repeats=report.settings.repeats
     )
     if (verdict, reason) != (report.verdict, report.reason):
-        yield f"its recordings give the verdict {verdict.value} ({reason}), not {report.verdict.value} ({report.reason})"
+        told = f"{report.verdict.value} ({report.reason})"
+        yield f"its recordings give the verdict {verdict.value} ({reason}), not {told}"
     summary = summarize_script(
         verdict, reason, complete=report.summary.complete, canary_caught=report.summary.canaries_caught
     )

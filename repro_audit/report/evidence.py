@@ -1,4 +1,4 @@
-"""The evidence file: an `AuditReport`, or a `ScriptReport`, as YAML, written whole or not at all, and read with suspicion."""
+"""The evidence file: an `AuditReport` or a `ScriptReport` as YAML, written whole or not at all, read with suspicion."""
 
 import os
 import secrets
@@ -53,9 +53,9 @@ def from_yaml(text: str, name: str = "the evidence") -> Report:
         raise refused(str(error)) from error
     if not isinstance(content, dict):
         raise refused("it holds no mapping", "Name the evidence.yaml of an audit.")
-    kind, known, key = AuditReport, SCHEMA_VERSION, "schema_version"
-    if "script_schema_version" in content:
-        kind, known, key = ScriptReport, RECORDING_SCHEMA_VERSION, "script_schema_version"
+    of_script = "script_schema_version" in content
+    key = "script_schema_version" if of_script else "schema_version"
+    known = RECORDING_SCHEMA_VERSION if of_script else SCHEMA_VERSION
     version = content.get(key)
     if version is None:
         raise refused("schema_version is missing", "Name the evidence.yaml of an audit.")
@@ -67,7 +67,11 @@ def from_yaml(text: str, name: str = "the evidence") -> Report:
             "Update with: pip install --upgrade repro-audit",
         )
     try:
-        report: Report = msgspec.convert(content, kind, strict=True)
+        report: Report
+        if of_script:
+            report = msgspec.convert(content, ScriptReport, strict=True)
+        else:
+            report = msgspec.convert(content, AuditReport, strict=True)
     except msgspec.ValidationError as error:
         raise refused(str(error)) from error
     found = contradictions(report) if isinstance(report, AuditReport) else script_contradictions(report)

@@ -1,4 +1,4 @@
-"""What the audit of a script found, in words: where two runs part, the op, the cause, and what else a reader should know."""
+"""What the audit of a script found, in words: where two runs part, the op, the cause, what else matters."""
 
 from collections.abc import Iterator
 
@@ -54,13 +54,15 @@ def _divergences(report: ScriptReport) -> Iterator[Finding]:
 def divergence_lines(divergence: ScriptDivergence, first: str, second: str) -> Iterator[str]:
     """Where two runs part, line by line."""
     stream = "" if divergence.stream == "main" else f" in process {divergence.stream}"
-    yield f"first seen at {divergence.point.value} of {divergence.name}{stream}, after {divergence.step} optimizer steps"
+    point = f"{divergence.point.value} of {divergence.name}"
+    yield f"first seen at {point}{stream}, after {divergence.step} optimizer steps"
     if divergence.line is not None:
         yield place(divergence.line)
     if divergence.role is None:
         yield "the runs do not do the same there:"
     else:
-        yield f"leaf {divergence.leaf}, {divergence.role.value}; {divergence.differing_leaves} of {divergence.total_leaves} differ"
+        differing = f"{divergence.differing_leaves} of {divergence.total_leaves} leaves differ"
+        yield f"leaf {divergence.leaf}, {divergence.role.value}; {differing}"
     yield f"first  ({first}): {_told(divergence.first, divergence, 0)}"
     yield f"second ({second}): {_told(divergence.second, divergence, 1)}"
 

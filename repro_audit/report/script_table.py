@@ -73,7 +73,7 @@ def _state(recording: Recording, comparison: ScriptComparison | None) -> str:
 
 def _below(report: ScriptReport) -> Iterator[str]:
     threads = report.environment.flags.get("num_threads", "?")
-    yield f"each run in a process of its own, {threads} CPU threads; the script seeds itself, or does not: the audit does not"
+    yield f"each run in a process of its own, {threads} CPU threads; what is not seeded by the script is not seeded"
     if report.settings.copied:
         yield "each run in its own copy of the working directory, so that none saw the files of another"
     yield cublas_note(report.settings.cublas_workspace)

@@ -81,7 +81,7 @@ class _Run:
         if task.mode is not None:
             arm(task.mode)
         if Remedy.NO_FILL in task.remedies:
-            torch.utils.deterministic.fill_uninitialized_memory = False
+            torch._C._set_deterministic_fill_uninitialized_memory(False)
         if Remedy.ENTROPY in task.remedies:
             fix_entropy()
         if Remedy.SEEDED in task.remedies:
@@ -153,7 +153,7 @@ class _Run:
         sys.orig_argv = [sys.executable, given, *task.script.arguments]
         loader = SourceFileLoader("__main__", path)
         namespace.update(__file__=path, __loader__=loader, __spec__=None, __package__=None, __cached__=None)
-        return namespace, loader.source_to_code(Path(path).read_bytes(), path)  # type: ignore[return-value]
+        return namespace, loader.source_to_code(Path(path).read_bytes(), path)
 
     def _wind_up(self) -> None:
         """Waits for threads and runs exit handlers, in Python's order."""

@@ -2,7 +2,7 @@
 
 Sources: https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.module.register_module_forward_hook.html,
 https://docs.pytorch.org/docs/stable/optim.html (``register_optimizer_step_post_hook`` is global in
-``torch.optim.optimizer``). Losses, saved objects, batches and scalers have no hook: there the function itself is wrapped.
+``torch.optim.optimizer``). Losses, saved objects, batches and scalers have no hook: there the function is wrapped.
 """
 
 import functools

@@ -106,7 +106,7 @@ class Observer:
 
     @contextmanager
     def guarded(self) -> Iterator[bool]:
-        """Whether to observe now; what goes wrong inside is noted, never raised, and nothing in it is observed itself."""
+        """Whether to observe now; what goes wrong inside is noted and not raised, and is not observed itself."""
         if self._ended or getattr(self._local, "busy", False) or not _observable():
             yield False
             return

@@ -1,4 +1,4 @@
-"""Writes what one process of a script shows, observation by observation, so that a killed process has left all of it."""
+"""Writes what one process of a script shows, observation by observation: a killed process has left them all."""
 
 import os
 import threading

@@ -57,7 +57,7 @@ class Subjects:
         self._owned: dict[int, str] = {}
 
     def add_module(self, module: torch.nn.Module) -> list[torch.nn.Module]:
-        """Remembers a module that was called; returns those that are let go, whose last state is to be looked at now."""
+        """Remembers a module that was called; returns those that are let go, to be looked at a last time."""
         if id(module) in self._modules:
             self._modules.move_to_end(id(module))
             return []

@@ -22,11 +22,8 @@ class Tracing:
     def begin(self) -> None:
         """Called before the script's first line."""
         self._observer.on_observation = self._observed
-        if self._trace.steps is None:
-            first = self._trace.first == 0
-        else:
-            first = self._trace.steps[0] <= 1
-        if first:
+        steps = self._trace.steps
+        if (self._trace.first == 0) if steps is None else (steps[0] <= 1):
             self._start()
 
     def _observed(self, observation: Observation, count: int) -> None:
