@@ -141,6 +141,8 @@ class Trace(Record, frozen=True, kw_only=True):
     """Glob on module paths: other ops are left out."""
     fetch: tuple[int, str] | None = None
     """Sequence number of an op, and where to store its outputs."""
+    thorough: bool = False
+    """Read all memory at every use: other threads may write to it unseen."""
 
 
 class Remedy(StrEnum):

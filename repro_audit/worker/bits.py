@@ -97,6 +97,15 @@ def integers(tensor: torch.Tensor) -> torch.Tensor:
     return bits
 
 
-def _view(tensor: torch.Tensor) -> memoryview:
-    view: memoryview = _memory(tensor.data_ptr(), tensor.numel() * tensor.itemsize, _PyBUF_READ)
+def memory_of(address: int, size: int) -> memoryview:
+    """Memory of this process, read only, and only valid for as long as it is not freed.
+
+    Args:
+        size: In bytes.
+    """
+    view: memoryview = _memory(address, size, _PyBUF_READ)
     return view
+
+
+def _view(tensor: torch.Tensor) -> memoryview:
+    return memory_of(tensor.data_ptr(), tensor.numel() * tensor.itemsize)

@@ -24,8 +24,8 @@ _CHECKPOINT_FILE = torch.utils.checkpoint.__file__
 
 
 @lru_cache(maxsize=4096)
-def _rank(path: str) -> int:
-    """0 for the user's own files, 1 for installed libraries, 2 for PyTorch, Python and this tool."""
+def rank_of(path: str) -> int:
+    """Whose a file is: 0 for the user's own, 1 for an installed library's, 2 for PyTorch's, Python's or this tool's."""
     if path.startswith("<"):
         return 2  # frozen and generated code
     resolved = str(Path(path).resolve())
@@ -51,7 +51,7 @@ def line_of_stack(frame: FrameType | None) -> SourceLine | None:
     """The innermost line of the user in a live stack; of an installed library where there is none of the user."""
     found: tuple[str, int] | None = None
     while frame is not None:
-        rank = _rank(frame.f_code.co_filename)
+        rank = rank_of(frame.f_code.co_filename)
         if rank == 0:
             return _source_line(frame.f_code.co_filename, frame.f_lineno)
         if rank == 1 and found is None:
@@ -66,7 +66,7 @@ def line_of_traceback(trace: TracebackType | None) -> SourceLine | None:
     library: tuple[str, int] | None = None
     while trace is not None:
         place = trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        rank = _rank(place[0])
+        rank = rank_of(place[0])
         if rank == 0:
             own = place
         elif rank == 1:
@@ -89,7 +89,7 @@ def recomputed_line(frame: FrameType | None) -> SourceLine | None:
     found: tuple[str, int] | None = None
     while frame is not None and frame.f_code.co_name != _ENGINE:
         place = frame.f_code.co_filename, frame.f_lineno
-        if found is None and _rank(place[0]) == 0:
+        if found is None and rank_of(place[0]) == 0:
             found = place
         elif found is not None and place[0] == _CHECKPOINT_FILE:
             return _source_line(*found)

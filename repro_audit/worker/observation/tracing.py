@@ -16,7 +16,13 @@ class Tracing:
         self._observer = observer
         self._owner = os.getpid()
         fetch = None if trace.fetch is None else (trace.fetch[0], Path(trace.fetch[1]))
-        self._tracer = Tracer(Path(trace.path), module=trace.module, fetch=fetch)
+        self._tracer = Tracer(
+            Path(trace.path),
+            module=trace.module,
+            fetch=fetch,
+            thorough=trace.thorough,
+            shown=observer.paths.shown,
+        )
         self._tracing = False
 
     def begin(self) -> None:
