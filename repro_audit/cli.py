@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:  # closed by whoever started us, who then wants the exit code alone
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
     try:
-        parsed = build_parser().parse_args(arguments)
+        own, given = _split(sys.argv[1:] if arguments is None else list(arguments))
+        parsed = build_parser().parse_args(own)
+        parsed.given = given
         command: Callable[[argparse.Namespace], int] = parsed.command
         code = command(parsed)
         sys.stdout.flush()
@@ -74,6 +76,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return ExitCode.INCOMPLETE
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Parts what is meant for a script, after ``--``, from what is meant for us."""
+    if arguments[:1] not in (["script"], ["record"]) or "--" not in arguments:
+        return arguments, []
+    position = arguments.index("--")
+    return arguments[:position], arguments[position + 1 :]
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -229,12 +239,7 @@ def _command(
 
 def _add_script(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", dest="run_module", metavar="MODULE", help="run a module, as python -m does")
-    parser.add_argument(
-        "command_line",
-        nargs="*",
-        metavar="SCRIPT [-- ARGS]",
-        help="the script, and after -- what it is to be given",
-    )
+    parser.add_argument("script", nargs="?", metavar="SCRIPT", help="the script; what stands after -- is given to it")
     _add_cublas_workspace(parser)
 
 

@@ -109,7 +109,7 @@ def _target(arguments: Namespace) -> Script:
         UsageError: There is none, or it is no file of Python source.
         WorkloadError: There is no such module.
     """
-    words = list(arguments.command_line)
+    words = [*([] if arguments.script is None else [arguments.script]), *arguments.given]
     if words[:1] == ["-m"] and len(words) > 1 and arguments.run_module is None:
         arguments.run_module = words[1]
         del words[:2]
@@ -121,8 +121,6 @@ def _target(arguments: Namespace) -> Script:
         path = Path(name)
     else:
         raise UsageError("name a script, or a module with -m: repro-audit script train.py -- --epochs 1")
-    if words and words[0] == "--":
-        words.pop(0)
     if path.is_dir():
         raise UsageError(f"{name} is a folder; name the Python file to run, or a package with -m")
     try:

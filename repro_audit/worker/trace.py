@@ -41,8 +41,8 @@ PURGE_AT = 4096
 FORWARD_LIMIT = 200_000
 """Forward ops whose lines are remembered for their backward ops."""
 
-_free = torch.UntypedStorage._free_weak_ref  # type: ignore[attr-defined]
-_expired = torch.UntypedStorage._expired  # type: ignore[attr-defined]
+_free: Any = torch.UntypedStorage._free_weak_ref
+_expired: Any = torch.UntypedStorage._expired
 
 
 class _Storage:
@@ -107,7 +107,7 @@ class Tracer:
             self._storages.clear()
             self._modules.follow()
             self._mode = _Mode(self)
-            self._mode.__enter__()
+            self._mode.__enter__()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
         """Ends recording; where a mode of the script lies above, the tracer's own stays and does nothing."""
@@ -163,17 +163,18 @@ class Tracer:
             rest.append(key)
             self._take(op, value, inputs, written, rest, key in op.written, said=True, skip=False)
         generator = generator_digest((*args, *kwargs.values())) if op.draws else b""
-        record = [
+        given: list[Any] = []
+        record: list[Any] = [
             self._writer.names.number(op.name),
             module,
             line,
             self._argument_number(rest),
             generator,
             inputs,
-            [],
+            given,
         ]
         result = func(*args, **kwargs)
-        self._give(op, result, written, record[6])
+        self._give(op, result, written, given)
         if self._fetch is not None and self._fetch[0] == self._count:
             store_outputs(self._save, result, written, self._fetch[1])
         self._writer.add(record)
@@ -286,7 +287,8 @@ class Tracer:
         address = storage._cdata
         known = self._storages.get(address)
         if known is None:
-            known = _Storage(storage._weak_ref(), external=external, initialised=initialised)
+            reference: Any = storage._weak_ref()
+            known = _Storage(reference, external=external, initialised=initialised)
             self._storages[address] = known
         return known
 
@@ -341,7 +343,7 @@ class Tracer:
     def _kind(self, tensor: torch.Tensor) -> int:
         """Number of a tensor's dtype, shape and strides."""
         try:
-            key = tensor.dtype, tensor.shape, tensor.stride(), tensor.device.type
+            key: tuple[Any, ...] = tensor.dtype, tensor.shape, tensor.stride(), tensor.device.type
         except RuntimeError:
             key = tensor.dtype, tuple(tensor.shape), None, tensor.device.type
         number = self._kinds.get(key)

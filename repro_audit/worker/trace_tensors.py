@@ -89,8 +89,9 @@ def generator_digest(values: Sequence[Any]) -> bytes:
         elif isinstance(value, torch.Tensor) and device is None:
             device = value.device
     if device is not None and device.type == "cuda":
-        index = device.index if device.index is not None else torch.cuda.current_device()
-        return logical_digest(torch.cuda.default_generators[index].get_state())
+        index: int | None = device.index
+        current = torch.cuda.current_device() if index is None else index
+        return logical_digest(torch.cuda.default_generators[current].get_state())
     return logical_digest(torch.default_generator.get_state())
 
 
