@@ -18,6 +18,11 @@ from repro_audit.errors import EvidenceError
 MAGIC = b"repro-audit trace 1\n"
 BLOCK_RECORDS = 2048
 _LENGTHS = struct.Struct("<II")
+_HEAD = struct.Struct(">BH")
+"""MessagePack's beginning of a list of up to 65535 items.
+
+Source: https://github.com/msgpack/msgpack/blob/master/spec.md#array-format-family
+"""
 
 MARK = -1
 """In the place of an op's number: the record is a mark."""
@@ -101,24 +106,29 @@ class TraceWriter:
         self.names = Names()
         self._file: IO[bytes] = path.open("wb")
         self._file.write(MAGIC)
-        self._records: list[list[Any]] = []
+        self._records = bytearray()
+        self._count = 0
         self._encoder = msgspec.msgpack.Encoder()
 
     def add(self, record: list[Any]) -> None:
         """Appends ``[op, module, line, arguments, generator, inputs, outputs]``, tensors as flat triples."""
-        self._records.append(record)
-        if len(self._records) >= BLOCK_RECORDS:
+        # Encoded at once: records that are kept as lists would have Python's garbage collector run over and over.
+        self._encoder.encode_into(record, self._records, -1)
+        self._count += 1
+        if self._count >= BLOCK_RECORDS:
             self.flush()
 
     def flush(self) -> None:
         """Writes what is held."""
         if not self._records:
             return
-        names, records = self._encoder.encode(self.names.fresh), self._encoder.encode(self._records)
-        self._file.write(_LENGTHS.pack(len(names), len(records)) + names + records)
+        names, head = self._encoder.encode(self.names.fresh), _HEAD.pack(0xDC, self._count)
+        self._file.write(_LENGTHS.pack(len(names), len(head) + len(self._records)) + names + head)
+        self._file.write(self._records)
         self._file.flush()
         self.names.fresh.clear()
         self._records.clear()
+        self._count = 0
 
     def close(self) -> None:
         """Writes the rest."""
@@ -219,12 +229,6 @@ class TraceReader:
 
 
 def _count(records: bytes) -> int:
-    """How many records an encoded list holds, from its first bytes.
-
-    Source: https://github.com/msgpack/msgpack/blob/master/spec.md#array-format-family
-    """
-    first = records[0]
-    if first & 0xF0 == 0x90:
-        return first & 0x0F
-    size = 2 if first == 0xDC else 4
-    return int.from_bytes(records[1 : 1 + size], "big")
+    """How many records an encoded list holds."""
+    count: int = _HEAD.unpack_from(records)[1]
+    return count

@@ -19,7 +19,7 @@ _LIBRARY_FOLDERS = tuple(
     {str(Path(sysconfig.get_path(name)).resolve()) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 
-_ENGINE = "_engine_run_backward"
+ENGINE = "_engine_run_backward"
 _CHECKPOINT_FILE = torch.utils.checkpoint.__file__
 
 
@@ -87,7 +87,7 @@ def recomputed_line(frame: FrameType | None) -> SourceLine | None:
     None where the engine runs an op by itself, or a custom function's backward.
     """
     found: tuple[str, int] | None = None
-    while frame is not None and frame.f_code.co_name != _ENGINE:
+    while frame is not None and frame.f_code.co_name != ENGINE:
         place = frame.f_code.co_filename, frame.f_lineno
         if found is None and rank_of(place[0]) == 0:
             found = place
@@ -107,7 +107,7 @@ def in_backward(frame: FrameType | None) -> bool:
     if torch._C._current_autograd_node() is not None:
         return True
     while frame is not None:
-        if frame.f_code.co_name == _ENGINE:
+        if frame.f_code.co_name == ENGINE:
             return True
         frame = frame.f_back
     return False
@@ -116,7 +116,7 @@ def in_backward(frame: FrameType | None) -> bool:
 def raised_in_backward(trace: TracebackType | None) -> bool:
     """The same for the traceback of an error; the engine passes errors of device threads on to the caller's."""
     while trace is not None:
-        if trace.tb_frame.f_code.co_name == _ENGINE:
+        if trace.tb_frame.f_code.co_name == ENGINE:
             return True
         trace = trace.tb_next
     return False

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from repro_audit.trace_file import Names
+
 
 class ModulePaths:
     """Follows modules as they are called, under the names they have in the outermost of them."""
@@ -13,7 +15,7 @@ class ModulePaths:
     def __init__(self, pattern: str | None) -> None:
         self.path = ""
         self._pattern = pattern
-        self._wanted: dict[str, bool] = {}
+        self._wanted: dict[int, bool] = {}
         self._stack: list[str] = []
         self._names: dict[int, str] = {}
         self._handles: list[Any] = []
@@ -33,14 +35,15 @@ class ModulePaths:
         self._stack.clear()
         self.path = ""
 
-    def wanted(self, path: str) -> bool:
-        """Whether a path fits the pattern, with or without the class of the outermost module in front."""
+    def wanted(self, number: int, names: Names) -> bool:
+        """Whether the path of a number fits the pattern, with or without the class of the outermost module in front."""
         if self._pattern is None:
             return True
-        known = self._wanted.get(path)
+        known = self._wanted.get(number)
         if known is None:
+            path = names.text(number)
             inner = path.partition(".")[2]
-            known = self._wanted[path] = fnmatchcase(path, self._pattern) or fnmatchcase(inner, self._pattern)
+            known = self._wanted[number] = fnmatchcase(path, self._pattern) or fnmatchcase(inner, self._pattern)
         return known
 
     def _begins(self, module: torch.nn.Module, _: Any) -> None:

@@ -116,6 +116,10 @@ class Op:
     overwrites: bool
     reads_all: bool
     is_scaled: bool
+    gives: bool
+    """Whether it returns anything but what it has written."""
+    reads_only: bool
+    """Whether all that it does with its arguments is to read them."""
     draws: bool
     in_flight: bool
     side_outputs: tuple[int, ...]
@@ -130,16 +134,20 @@ def describe(func: Any) -> Op:
         if argument.alias_info is not None and argument.alias_info.is_write:
             written.add(argument.name if argument.kwarg_only else position)
     aliased = any(value.alias_info is not None for value in schema.returns)
+    # `torch.tensor` and the like come in by `lift_fresh`: it is where a value from Python is first seen.
+    is_view = (aliased or name == "aten::_unsafe_view") and not written and name != "aten::lift_fresh"
+    unsaid, is_scaled = _UNSAID_WRITES.get(name, ()), name in _SCALED
     return Op(
         name=str(func),
         written=frozenset(written),
-        unsaid=_UNSAID_WRITES.get(name, ()),
-        # `torch.tensor` and the like come in by this one: it is where a value from Python is first seen.
-        is_view=(aliased or name == "aten::_unsafe_view") and not written and name != "aten::lift_fresh",
+        unsaid=unsaid,
+        is_view=is_view,
         allocates=name in _ALLOCATING,
         overwrites=name in _OVERWRITING or any(isinstance(key, str) for key in written),
         reads_all=name in _ADDING or name.startswith("aten::_foreach_"),
-        is_scaled=name in _SCALED,
+        is_scaled=is_scaled,
+        gives=any(value.alias_info is None or not value.alias_info.is_write for value in schema.returns),
+        reads_only=not (written or unsaid or is_view or is_scaled),
         draws=torch.Tag.nondeterministic_seeded in func.tags,
         in_flight=name.startswith(_IN_FLIGHT),
         side_outputs=_SIDE_OUTPUTS.get(name, ()),
