@@ -189,6 +189,11 @@ class TraceReader:
         """The records of a block, as `TraceWriter.add` took them."""
         return self._decode_records.decode(block.records)
 
+    @property
+    def known(self) -> int:
+        """How many texts have been read so far."""
+        return len(self._names)
+
     def name(self, number: int) -> str:
         """The text of a number."""
         return self._names[number]

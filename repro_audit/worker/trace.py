@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -24,6 +24,9 @@ from repro_audit.worker.trace_tensors import generator_digest, store_outputs
 
 FORWARD_LIMIT = 200_000
 """Forward ops whose lines are remembered for their backward ops."""
+
+
+_SCALARS = frozenset({int, float, bool, type(None)})
 
 
 class Tracer:
@@ -52,8 +55,8 @@ class Tracer:
         self._count = 0
         self._ops: dict[Any, tuple[Op, int]] = {}
         self._shown = shown
-        self._ranks: dict[CodeType, int] = {}
-        self._lines: dict[tuple[CodeType, int], int] = {}
+        self._ranks: dict[str, int] = {}
+        self._lines: dict[tuple[str, int], int] = {}
         self._arguments: dict[Any, int] = {}
         self._forward: dict[int, tuple[int, int]] = {}
         self._modules = ModulePaths(module)
@@ -119,6 +122,8 @@ class Tracer:
             for value in args:
                 if isinstance(value, torch.Tensor):
                     inputs += took(value)
+                elif type(value) in _SCALARS:
+                    rest.append(value)
                 else:
                     self._others(value, inputs, rest)
         else:
@@ -161,25 +166,26 @@ class Tracer:
 
     def _line(self, frame: FrameType | None) -> int:
         """Number of the innermost line of the user, or of an installed library where there is none."""
-        library: tuple[CodeType, int] | None = None
-        found: tuple[CodeType, int] | None = None
+        ranks = self._ranks
+        library: tuple[str, int] | None = None
+        found: tuple[str, int] | None = None
         while frame is not None:
-            code = frame.f_code
-            rank = self._ranks.get(code)
+            path = frame.f_code.co_filename  # and not the code, which takes long to hash
+            rank = ranks.get(path)
             if rank is None:
-                rank = self._ranks[code] = rank_of(code.co_filename)
+                rank = ranks[path] = rank_of(path)
             if rank == 0:
-                found = code, frame.f_lineno
+                found = path, frame.f_lineno
                 break
             if rank == 1 and library is None:
-                library = code, frame.f_lineno
+                library = path, frame.f_lineno
             frame = frame.f_back
         found = found or library
         if found is None:
             return self._none
         number = self._lines.get(found)
         if number is None:
-            text = f"{self._shown(found[0].co_filename)}:{found[1]}"
+            text = f"{self._shown(found[0])}:{found[1]}"
             number = self._lines[found] = self._writer.names.number(text)
         return number
 
@@ -196,8 +202,15 @@ class Tracer:
         ignored = 0 if op.is_scaled and kwargs.get("beta", 1) == 0 else -1
         unsaid = op.unsaid if op.unsaid and is_training(args) else ()
         for position, value in enumerate(args):
+            if not isinstance(value, torch.Tensor):
+                if type(value) in _SCALARS:
+                    rest.append(value)
+                    continue
+                tensors = self._others(value, None, rest)
+            else:
+                tensors = (value,)
             is_written = position in op.written
-            for tensor in (value,) if isinstance(value, torch.Tensor) else self._others(value, None, rest):
+            for tensor in tensors:
                 if is_written:
                     written.append(tensor)
                     inputs += self._written(op, tensor)
@@ -260,7 +273,7 @@ class Tracer:
         """Number of the text of an op's arguments that are no tensors."""
         try:
             # 1, 1.0 and True are equal, and 0.0 and -0.0, and yet other arguments.
-            key = (*rest, *map(type, rest), *(str(value) for value in rest if value == 0))
+            key: Any = (*rest, *map(type, rest)) if 0 not in rest else str(rest)
             number = self._arguments.get(key)
         except (TypeError, RuntimeError):
             return self._writer.names.number(_argument_text(rest))

@@ -4,7 +4,6 @@ Every function here runs several times an op, so it asks a tensor for nothing tw
 """
 
 import weakref
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -34,8 +33,25 @@ class _Storage(weakref.ref[torch.UntypedStorage]):
     """Whether no traced op has made or written it."""
     initialised: bool
     """Whether anybody has written it."""
-    digests: dict[Any, tuple[int, bytes]] | None
-    """Place in it to version counter and digest."""
+    digests: dict[Any, list[Any]] | None
+    """Place in it, and size or kind, to version counter and digest."""
+
+
+class _Kind:
+    """What tensors of one dtype, shape, strides and class have in common."""
+
+    __slots__ = ("itemsize", "number", "overlapping", "simple", "size")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        """Of its text."""
+        self.simple = False
+        """Whether it is a piece of memory and nothing else."""
+        self.size = -1
+        """Bytes that it covers without gaps; -1 where there are some, or on another device than the CPU."""
+        self.itemsize = 1
+        self.overlapping = False
+        """Whether elements share memory."""
 
 
 class Memory:
@@ -50,7 +66,7 @@ class Memory:
         self._names = names
         self._thorough = thorough
         self._storages: dict[int, _Storage] = {}
-        self._kinds: dict[tuple[Any, ...], tuple[int, int, bool]] = {}
+        self._kinds: dict[Any, _Kind] = {}
 
     def forget(self) -> None:
         """Forgets everything: what happens while nobody traces is not known."""
@@ -69,34 +85,49 @@ class Memory:
             reads: Whether all of it is read, so that it matters whether anybody has written it.
             written: Whether the op writes to it as well.
         """
-        kind, size, overlapping = self._kind(tensor)
-        storage = self._storage(tensor)
+        kind = self._kind(tensor)
+        storage = self._storage(tensor, True, True) if kind.simple else None
         if storage is None:
             return self._composite(kind, tensor)
         flags = EXTERNAL if storage.external else 0
         if reads and not storage.initialised:
             flags |= UNINITIALISED
-        if written and overlapping:
+        if written and kind.overlapping:
             flags |= OVERLAPPING
-        return self._digested(kind, size, flags, tensor, storage, False)
+        if storage.digests is not None and not self._thorough and not (storage.external and kind.size <= SMALL_BYTES):
+            known = storage.digests.get(
+                (tensor.storage_offset() * kind.itemsize, kind.size if kind.size >= 0 else kind)
+            )
+            if known is not None and not (kind.size >= 0 and tensor.is_neg()):
+                try:
+                    version = tensor._version
+                except RuntimeError:  # an inference tensor counts nothing
+                    return self._read(kind, flags, tensor, storage)
+                if known[0] == version:
+                    return kind.number, known[1], flags
+                if known[0] in (-2 - version, -1 - version):
+                    # Autograd counts a write once the op, at whose end it was digested, has returned to it.
+                    known[0] = version
+                    return kind.number, known[1], flags
+        return self._read(kind, flags, tensor, storage)
 
     def passed(self, tensor: torch.Tensor, *, written: bool = False) -> Seen:
         """A tensor whose content does not matter: it is only looked at in another way, or overwritten."""
-        kind, _, overlapping = self._kind(tensor)
-        return kind, b"", OVERLAPPING if written and overlapping else 0
+        kind = self._kind(tensor)
+        return kind.number, b"", OVERLAPPING if written and kind.overlapping else 0
 
     def wrote(self, tensor: torch.Tensor, *, in_flight: bool) -> Seen:
         """A tensor that an op has written."""
-        kind, size, _ = self._kind(tensor)
-        storage = self._storage(tensor)
+        kind = self._kind(tensor)
+        storage = self._storage(tensor, False, True) if kind.simple else None
         if storage is None:
             return self._composite(kind, tensor)
         storage.digests = None
         storage.external = False
         storage.initialised = True
         if in_flight:
-            return kind, b"", UNDIGESTED
-        return self._digested(kind, size, 0, tensor, storage, True)
+            return kind.number, b"", UNDIGESTED
+        return self._read(kind, 0, tensor, storage, just_written=True)
 
     def made(self, tensor: torch.Tensor, *, written: bool, digested: bool) -> Seen:
         """A tensor that an op has made.
@@ -105,42 +136,49 @@ class Memory:
             written: Whether it holds anything yet.
             digested: Whether it is to be read.
         """
-        kind, size, _ = self._kind(tensor)
-        storage = self._storage(tensor, external=False, initialised=written)
+        kind = self._kind(tensor)
+        storage = self._storage(tensor, False, written) if kind.simple else None
         if storage is None:
             return self._composite(kind, tensor)
         if not digested:
-            return kind, b"", UNDIGESTED
+            return kind.number, b"", UNDIGESTED
         storage.external = False
         storage.initialised = True
-        return self._digested(kind, size, 0, tensor, storage, False)
+        return self._read(kind, 0, tensor, storage)
 
     # ------------------------------------------------------------------ details
 
-    def _kind(self, tensor: torch.Tensor) -> tuple[int, int, bool]:
-        """Number of a tensor's kind, bytes that it covers without gaps or -1, and whether elements share memory."""
+    def _kind(self, tensor: torch.Tensor) -> "_Kind":
         try:
-            key: tuple[Any, ...] = (tensor.dtype, tensor.shape, tensor.stride(), tensor.is_cpu)
+            key: Any = (tensor.dtype, tensor.shape, tensor.stride(), tensor.is_cpu, type(tensor))
         except RuntimeError:  # sparse and nested tensors have no strides
-            key = (tensor.dtype, tensor.layout, str(tensor.device), None)
+            key = (tensor.dtype, tensor.layout, type(tensor))
         known = self._kinds.get(key)
         if known is None:
-            known = self._kinds[key] = self._new_kind(tensor, plain=key[3] is not None)
+            known = self._kinds[key] = self._new_kind(tensor, plain=len(key) == 5)
         return known
 
-    def _new_kind(self, tensor: torch.Tensor, *, plain: bool) -> tuple[int, int, bool]:
+    def _new_kind(self, tensor: torch.Tensor, *, plain: bool) -> "_Kind":
         if not plain:
             text = f"{str(tensor.dtype).removeprefix('torch.')} {str(tensor.layout).removeprefix('torch.')}"
-            return self._names.number(text), -1, False
+            return _Kind(self._names.number(text))
         shape, stride = tuple(tensor.shape), tensor.stride()
-        number = self._names.number(kind_text(tensor.dtype, shape, stride, tensor.device.type))
-        elements = dense_elements(shape, stride) if tensor.is_cpu else -1
-        return number, elements * tensor.itemsize if elements >= 0 else -1, overlaps(shape, stride)
+        kind = _Kind(self._names.number(kind_text(tensor.dtype, shape, stride, tensor.device.type)))
+        # Wrappers have no memory, or not all of it, of their own.
+        kind.simple = (
+            type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+            and tensor.layout is torch.strided
+            and not tensor.is_quantized
+            and not tensor.is_nested
+        )
+        kind.itemsize = tensor.itemsize
+        elements = dense_elements(shape, stride) if tensor.is_cpu and not tensor.is_complex() else -1
+        kind.size = elements * tensor.itemsize if elements >= 0 else -1
+        kind.overlapping = overlaps(shape, stride)
+        return kind
 
-    def _storage(self, tensor: torch.Tensor, external: bool = True, initialised: bool = True) -> _Storage | None:
-        """What is known of a tensor's memory; None where it is no simple piece of memory."""
-        if not _is_plain(type(tensor)) or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
-            return None
+    def _storage(self, tensor: torch.Tensor, external: bool, initialised: bool) -> _Storage | None:
+        """What is known of a tensor's memory; None where it has none."""
         try:
             storage: Any = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):
@@ -156,49 +194,30 @@ class Memory:
         if self._storages.get(storage.address) is storage:
             del self._storages[storage.address]
 
-    def _digested(
-        self, kind: int, size: int, flags: int, tensor: torch.Tensor, storage: _Storage, just_written: bool
+    def _read(
+        self, kind: "_Kind", flags: int, tensor: torch.Tensor, storage: _Storage, *, just_written: bool = False
     ) -> Seen:
+        """Digests a tensor's memory, and remembers that."""
+        offset = tensor.storage_offset() * kind.itemsize
         try:
-            version = tensor._version
-        except RuntimeError:  # an inference tensor counts nothing
-            version = -1
-        offset = tensor.storage_offset()
-        if size >= 0 and (tensor.is_neg() or tensor.is_conj()):
-            size = -1
-        key: Any = (offset * tensor.itemsize, size) if size >= 0 else (offset, kind)
-        digests = storage.digests
-        if digests is None:
-            digests = storage.digests = {}
-        elif version >= 0 and not self._thorough and not (storage.external and size <= SMALL_BYTES):
-            known = digests.get(key)
-            if known is not None:
-                if known[0] == version:
-                    return kind, known[1], flags
-                if known[0] in (-2 - version, -1 - version):
-                    # Autograd counts a write once the op, at whose end it was digested, has returned to it.
-                    digests[key] = version, known[1]
-                    return kind, known[1], flags
-        try:
-            if size < 0:
+            if kind.size < 0 or tensor.is_neg():
                 digest = logical_digest(tensor)
-            elif size == 0:
+            elif kind.size == 0:
                 digest = _EMPTY
-            elif key[0] + size > tensor.untyped_storage().nbytes():
-                return kind, b"", flags | UNDIGESTED  # freed
+            elif offset + kind.size > tensor.untyped_storage().nbytes():
+                return kind.number, b"", flags | UNDIGESTED  # freed
             else:
-                digest = xxh3_128_digest(memory_of(tensor.data_ptr(), size))
+                digest = xxh3_128_digest(memory_of(tensor.data_ptr(), kind.size))
+            version = -1 if tensor.is_inference() else tensor._version
         except (RuntimeError, NotImplementedError, ValueError):
-            return kind, b"", flags | UNDIGESTED
-        digests[key] = -2 - version if just_written else version, digest
-        return kind, digest, flags
+            return kind.number, b"", flags | UNDIGESTED
+        if version >= 0 and not tensor.is_neg():
+            if storage.digests is None:
+                storage.digests = {}
+            key = offset, kind.size if kind.size >= 0 else kind
+            storage.digests[key] = [-2 - version if just_written else version, digest]
+        return kind.number, digest, flags
 
-    def _composite(self, kind: int, tensor: torch.Tensor) -> Seen:
+    def _composite(self, kind: "_Kind", tensor: torch.Tensor) -> Seen:
         digest = composite_digest(tensor)
-        return kind, digest, 0 if digest else UNDIGESTED
-
-
-@lru_cache
-def _is_plain(kind: type[torch.Tensor]) -> bool:
-    """Whether tensors of a class are memory and nothing else; wrappers are not."""
-    return kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+        return kind.number, digest, 0 if digest else UNDIGESTED
