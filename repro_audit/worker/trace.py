@@ -284,6 +284,14 @@ class Tracer:
         return number
 
 
+_dynamo: Any = torch._C._dynamo.eval_frame
+
+
+def _keeps_off_dynamo() -> bool:
+    """Whether this release of PyTorch can be told to compile neither a function nor what it calls."""
+    return all(hasattr(_dynamo, name) for name in ("set_code_exec_strategy", "_FrameExecStrategy", "_FrameAction"))
+
+
 def _argument_text(rest: list[Any]) -> str:
     return ", ".join(str(value) for value in rest)
 
@@ -300,6 +308,11 @@ class _Mode(TorchDispatchMode):
         """Lets compiled functions stay compiled: in eager mode they give other bits."""
         return True
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Spares each op a detour that keeps Dynamo from this class; below it is told once and for all."""
+        return not _keeps_off_dynamo()
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -307,3 +320,10 @@ class _Mode(TorchDispatchMode):
         if tracer is None:
             return func(*args, **(kwargs or {}))
         return tracer.execute(func, args, kwargs or {})
+
+
+if _keeps_off_dynamo():
+    _dynamo.set_code_exec_strategy(
+        _Mode.__torch_dispatch__.__code__,
+        _dynamo._FrameExecStrategy(_dynamo._FrameAction.SKIP, _dynamo._FrameAction.SKIP),
+    )
