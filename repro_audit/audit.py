@@ -14,7 +14,7 @@ from repro_audit import __version__
 from repro_audit.archive import Archive
 from repro_audit.canary import CANARIES, assess
 from repro_audit.compare import compare_runs
-from repro_audit.confirm import Confirmation, confirm
+from repro_audit.confirm import Confirmation, confirm, locate
 from repro_audit.launch import Launched, Launcher
 from repro_audit.plan import PlannedRun, devices_of, plan_case
 from repro_audit.records import (
@@ -26,6 +26,7 @@ from repro_audit.records import (
     Completed,
     Environment,
     EnvironmentTask,
+    Location,
     Role,
     RunTiming,
     Settings,
@@ -256,11 +257,13 @@ def _judged(
     runs = tuple(made.run for made in launched)
     comparisons = compare_runs(runs, states, roles)
     confirmation = Confirmation(comparisons=comparisons, launched=(), state_carried_over=False)
+    location: Location | None = None
     if source is not None and scratch is not None and any(comparison.divergence for comparison in comparisons):
         confirmation = confirm(
             case, source, auditor.settings, scratch, runs, comparisons, auditor.make, auditor.launcher
         )
         states, roles = _tables((*launched, *confirmation.launched))
+        location = locate(case, source, auditor.settings, scratch, comparisons, auditor.make)
     verdict, reason = judge(
         runs,
         confirmation.comparisons,
@@ -278,6 +281,7 @@ def _judged(
         comparisons=confirmation.comparisons,
         states=states,
         roles=roles,
+        location=location,
     )
 
 

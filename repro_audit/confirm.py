@@ -1,4 +1,4 @@
-"""After a divergence: measures how far it goes, and tells state carried over from nondeterminism, by running again."""
+"""After a divergence: measures it, finds its op, and tells state carried over from nondeterminism, by running again."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,23 @@ import msgspec
 
 from repro_audit.compare import REFERENCE_RUN
 from repro_audit.launch import Launched, Launcher
-from repro_audit.plan import CONFIRM_A, CONFIRM_B, PlannedRun, fetched_path, plan_confirmation
+from repro_audit.plan import (
+    CONFIRM_A,
+    CONFIRM_B,
+    TRACE_A,
+    TRACE_B,
+    PlannedRun,
+    fetched_path,
+    plan_confirmation,
+    plan_trace,
+    traced_path,
+)
 from repro_audit.records import (
     Case,
     Comparison,
     Completed,
     Divergence,
+    Location,
     MeasureTask,
     Pairing,
     Repeat,
@@ -22,6 +33,7 @@ from repro_audit.records import (
     States,
     WorkloadSource,
 )
+from repro_audit.script_location import locate_origin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +89,34 @@ def confirm(
         for n in range(2)
     )
     return Confirmation(comparisons=tuple(measured), launched=tuple(launched), state_carried_over=carried_over)
+
+
+def locate(
+    case: Case,
+    source: WorkloadSource,
+    settings: Settings,
+    scratch: Path,
+    comparisons: Sequence[Comparison],
+    make: Callable[[Case, Sequence[PlannedRun]], list[Launched]],
+) -> Location | None:
+    """Traces the repeats of a diverged case and finds the op where they part; None where that cannot be had.
+
+    Fresh processes are taken where they differ, else the repeats of one process.
+    """
+    diverged = [one for one in comparisons if one.divergence is not None]
+    fresh = [one for one in diverged if one.pairing is Pairing.FRESH_PROCESS]
+    chosen = next(iter(fresh or diverged), None)
+    if chosen is None:
+        return None
+    make(case, plan_trace(case, source, settings, scratch, chosen))
+    same = chosen.pairing is Pairing.SAME_PROCESS
+    first = traced_path(scratch, TRACE_A)
+    second = first if same else traced_path(scratch, TRACE_B)
+    return locate_origin(
+        Path(f"{first}.0"),
+        Path(f"{second}.{chosen.second.repeat if same else 0}"),
+        f"setup and the steps up to {chosen.divergence.step if chosen.divergence else 0}",
+    )
 
 
 def _repeat(outcome: object, index: int) -> Repeat | None:

@@ -10,6 +10,10 @@ import msgspec
 from repro_audit.compare import REFERENCE_RUN
 from repro_audit.records import Case, Comparison, Fetch, Mode, Pairing, RunTask, Settings, WorkloadSource
 
+TRACE_A = "trace-a"
+TRACE_B = "trace-b"
+"""The runs that follow a divergence to find the op where repeats part."""
+
 CONFIRM_A = "confirm-a"
 CONFIRM_B = "confirm-b"
 """The runs that follow a divergence, in an interpreter each."""
@@ -83,6 +87,33 @@ def plan_confirmation(
         return PlannedRun(zygote=zygote, task=msgspec.structs.replace(task, fetches=tuple(fetches[name])))
 
     return planned(CONFIRM_A, Zygote.A, 1), planned(CONFIRM_B, Zygote.B, 2)
+
+
+def plan_trace(
+    case: Case, source: WorkloadSource, settings: Settings, scratch: Path, diverged: Comparison
+) -> tuple[PlannedRun, ...]:
+    """The runs that trace every op of the two repeats that parted, up to the step where that was seen.
+
+    Two repeats of one process are traced in one process again.
+    """
+    if diverged.divergence is None:
+        return ()
+    steps = min(max(diverged.divergence.step, 1), settings.steps)
+    same = diverged.pairing is Pairing.SAME_PROCESS
+
+    def planned(name: str, zygote: Zygote, repeats: int) -> PlannedRun:
+        task = _task(name, case, source, settings, scratch, Mode.STRICT, repeats)
+        path = str(traced_path(scratch, name))
+        return PlannedRun(zygote=zygote, task=msgspec.structs.replace(task, steps=steps, trace_path=path))
+
+    if same:
+        return (planned(TRACE_A, Zygote.A, diverged.second.repeat + 1),)
+    return planned(TRACE_A, Zygote.A, 1), planned(TRACE_B, Zygote.B, 1)
+
+
+def traced_path(scratch: Path, run: str) -> Path:
+    """Where a traced run writes its traces; of repeat N it is that path with ``.N`` appended."""
+    return scratch / f"{run}.trace"
 
 
 def fetched_path(scratch: Path, run: str, pairing: Pairing) -> Path:

@@ -167,6 +167,8 @@ class RunTask(Record, frozen=True, kw_only=True, tag="run", tag_field="task"):
     record_path: str
     """Where the worker writes its `WorkerRecord`, as JSON, atomically."""
     fetches: tuple[Fetch, ...] = ()
+    trace_path: str | None = None
+    """Where to write a trace of every op; of repeat N it is that path with ``.N`` appended."""
 
 
 class EnvironmentTask(Record, frozen=True, kw_only=True, tag="environment", tag_field="task"):
@@ -364,6 +366,46 @@ class Divergence(Record, frozen=True, kw_only=True):
     """Why there is no distance, or in which runs it was measured."""
 
 
+class TracedOp(Record, frozen=True, kw_only=True):
+    """An op of a trace, as a report shows it."""
+
+    sequence: int
+    op: str
+    module: str
+    line: str
+    inputs: str
+    """Dtypes and shapes."""
+    outputs: str
+    differs: str
+    """Which inputs or outputs differ; empty where none does."""
+
+
+class Location(Record, frozen=True, kw_only=True):
+    """The op where two traced runs part."""
+
+    agreed: bool
+    """The traced pair agreed: tracing hid the divergence."""
+    kind: str
+    """``kernel``, ``external_input``, ``generator``, ``uninitialised``, ``arguments``, ``control_flow``; empty where
+    the pair agreed."""
+    statement: str
+    first: TracedOp | None = None
+    second: TracedOp | None = None
+    line: SourceLine | None = None
+    context: tuple[TracedOp, ...] = ()
+    """A few ops of the first run before and after."""
+    overlap: bool = False
+    distance: Distance | None = None
+    distance_note: str = ""
+    later: tuple[TracedOp, ...] = ()
+    """Later ops that part independently, the first few."""
+    later_count: int = 0
+    ops: int = 0
+    """How many ops were compared."""
+    window: str = ""
+    """Which part of the run was traced."""
+
+
 class RepeatName(Record, frozen=True, kw_only=True):
     """Names a repeat: the run it belongs to and its index there, from 0."""
 
@@ -383,7 +425,7 @@ class Comparison(Record, frozen=True, kw_only=True):
     divergence: Divergence | None
 
 
-class CaseResult(Record, frozen=True, kw_only=True):
+class CaseResult(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A case with all that its verdict rests on."""
 
     case: Case
@@ -401,6 +443,8 @@ class CaseResult(Record, frozen=True, kw_only=True):
     states: States
     """The states of all runs of the case."""
     roles: dict[str, Role]
+    location: Location | None = None
+    """The op where two traced runs part, after a divergence."""
 
 
 class CanaryResult(Record, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from repro_audit.recording_compare import compare_recordings
 from repro_audit.records import (
     Breach,
     EnvironmentTask,
+    Location,
     Mode,
     RunTiming,
     Volatile,
@@ -29,11 +30,11 @@ from repro_audit.script_canary import canary_is_caught
 from repro_audit.script_causes import recorded_causes
 from repro_audit.script_investigation import Investigation, explain_non_finite
 from repro_audit.script_launch import RecordedRun
-from repro_audit.script_notes import notes_on
+from repro_audit.script_notes import notes_on, timing_hazard
 from repro_audit.script_records import (
+    CAUSE_ORDER,
     RECORDING_SCHEMA_VERSION,
     Cause,
-    Location,
     ScriptComparison,
     ScriptReport,
     ScriptSettings,
@@ -44,10 +45,12 @@ from repro_audit.script_verdict import judge_script, summarize_script
 from repro_audit.system import parent_environment
 
 REFERENCE = "strict-a"
-QUICK_SECONDS = 10.0
-"""A script that is over within this gets more repeats."""
+REPEATS = ((3.0, 5), (10.0, 3), (float("inf"), 1))
+"""How many repeats a script gets whose run takes up to so many seconds."""
 
-REPEATS_QUICK = 3
+HAZARD_REPEATS = 12
+"""The same where a short script does what depends on timing by design, and two runs may agree by luck."""
+
 RESTARTS = 3
 """How often the interpreters are started anew because the script sets variables that are read at their start."""
 
@@ -128,11 +131,16 @@ def audit_script(
             canary_caught = canary_is_caught(pair, Path(folder), runs.timeout_seconds)
         first, restarted = _first_run(audit)
         settings = msgspec.structs.replace(settings, variables=restarted)
-        wanted = repeats or (REPEATS_QUICK if first.ended.duration_ms < 1000 * QUICK_SECONDS else 1)
+        wanted = repeats or next(count for limit, count in REPEATS if first.ended.duration_ms <= 1000 * limit)
+        hazard = timing_hazard(first.recorded)
         settings = msgspec.structs.replace(settings, repeats=wanted)
         try:
-            others = [audit.make(f"strict-b{n}", Zygote.B, Mode.STRICT) for n in range(1, wanted + 1)]
-            comparisons += [compare_recordings(first.recorded, other.recorded) for other in others]
+            others: list[RecordedRun] = []
+            limit = HAZARD_REPEATS if hazard and repeats is None and wanted == REPEATS[0][1] else wanted
+            while len(others) < wanted or (len(others) < limit and not any(one.divergence for one in comparisons)):
+                others.append(audit.make(f"strict-b{len(others) + 1}", Zygote.B, Mode.STRICT))
+                comparisons.append(compare_recordings(first.recorded, others[-1].recorded))
+            notes += [hazard] if hazard else []
             audit.make("warn_only", Zygote.A, Mode.WARN_ONLY)
             diverged = next((one for one in zip(comparisons, others, strict=True) if one[0].divergence), None)
             deadline = time.monotonic() + budget_seconds
@@ -150,6 +158,7 @@ def audit_script(
                 )
                 location = investigation.locate()
                 causes += investigation.test(location)
+                causes.sort(key=lambda cause: CAUSE_ORDER.index(cause.kind))
                 tests += investigation.tests
             else:
                 notes += explain_non_finite(runs, progress, first.recorded)

@@ -12,7 +12,7 @@ from repro_audit.launch import read_measurement
 from repro_audit.plan import Zygote
 from repro_audit.recording import Recorded, source_line
 from repro_audit.recording_compare import compare_recordings
-from repro_audit.records import MeasureTask, Mode, SourceLine
+from repro_audit.records import Location, MeasureTask, Mode, SourceLine
 from repro_audit.report.progress import Progress
 from repro_audit.script_causes import own_generators, seedings
 from repro_audit.script_location import Fetched, first_uninitialised_read, locate_origin
@@ -20,7 +20,6 @@ from repro_audit.script_notes import first_non_finite
 from repro_audit.script_records import (
     Cause,
     CauseKind,
-    Location,
     Remedy,
     ScriptDivergence,
     Trace,
@@ -65,6 +64,11 @@ class Investigation:
                     break
                 traces = [self._traced(scratch, zygote, first, last, None) for zygote in (Zygote.A, Zygote.B)]
                 location = locate_origin(traces[0], traces[1], words)
+                if location is not None and location.kind == "kernel":
+                    # Another thread may have written to an input unseen: only memory read anew proves inputs equal.
+                    traces = [self._traced(scratch, zygote, first, last, None, thorough=True) for zygote in Zygote]
+                    again = locate_origin(traces[0], traces[1], f"{words}, all memory read at every use")
+                    location = again if again is not None and not again.agreed else location
                 if location is not None and not location.agreed:
                     if location.first is not None and location.second is not None:
                         location = self._measured(scratch, location, first, last)
@@ -89,14 +93,23 @@ class Investigation:
         )
 
     def _traced(
-        self, scratch: Path, zygote: Zygote, first: int, last: int | None, fetch: tuple[int, str] | None
+        self,
+        scratch: Path,
+        zygote: Zygote,
+        first: int,
+        last: int | None,
+        fetch: tuple[int, str] | None,
+        *,
+        thorough: bool = False,
     ) -> Path:
         self._number += 1
         name = f"trace-{zygote.value}{self._number}"
         self.progress.stage(name)
         path = scratch / f"{name}.trace"
         steps, module = (self.window.steps, self.window.module) if self.window is not None else (None, None)
-        trace = Trace(path=str(path), first=first, last=last, steps=steps, module=module, fetch=fetch)
+        trace = Trace(
+            path=str(path), first=first, last=last, steps=steps, module=module, fetch=fetch, thorough=thorough
+        )
         self.runs.make(name, zygote, Mode.STRICT, scratch / name, trace=trace, timeout_factor=TRACED_FACTOR)
         return path
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from repro_audit.errors import EvidenceError
 from repro_audit.recording import source_line
-from repro_audit.script_records import Location, TracedOp
+from repro_audit.records import Location, TracedOp
 from repro_audit.trace_compare import Origin, OriginKind, TraceComparison, compare_traces, differing_tensors
 from repro_audit.trace_file import EXTERNAL, UNINITIALISED, OpRecord, TensorSeen, TraceReader
 

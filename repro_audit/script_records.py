@@ -13,10 +13,10 @@ from repro_audit.records import (
     Alert,
     Breach,
     CublasWorkspace,
-    Distance,
     Environment,
     Failed,
     Isolation,
+    Location,
     Loss,
     Mode,
     Record,
@@ -330,8 +330,27 @@ class CauseKind(StrEnum):
     VALUE = "value from Python"
     FILE = "file carried over"
     CONTROL_FLOW = "control flow"
-    THREADS = "number of threads"
     ENTROPY_CALL = "value from the operating system's entropy"
+
+
+CAUSE_ORDER = (
+    CauseKind.SEED_DIFFERS,
+    CauseKind.FILE,
+    CauseKind.UNSEEDED,
+    CauseKind.SEEDED_LATE,
+    CauseKind.OWN_GENERATOR,
+    CauseKind.ENTROPY_CALL,
+    CauseKind.HASH_ORDER,
+    CauseKind.OVERLAP,
+    CauseKind.UNINITIALISED,
+    CauseKind.KERNEL,
+    CauseKind.DATA_ORDER,
+    CauseKind.EXTRA_DRAW,
+    CauseKind.CONTROL_FLOW,
+    CauseKind.VALUE,
+    CauseKind.DATA,
+)
+"""From what a user has to change to what follows from it."""
 
 
 class Cause(Record, frozen=True, kw_only=True):
@@ -343,46 +362,6 @@ class Cause(Record, frozen=True, kw_only=True):
     proof: str
     """How it was tested, or which records prove it."""
     line: SourceLine | None
-
-
-class TracedOp(Record, frozen=True, kw_only=True):
-    """An op of a trace, as a report shows it."""
-
-    sequence: int
-    op: str
-    module: str
-    line: str
-    inputs: str
-    """Dtypes and shapes."""
-    outputs: str
-    differs: str
-    """Which inputs or outputs differ; empty where none does."""
-
-
-class Location(Record, frozen=True, kw_only=True):
-    """The op where two traced runs part."""
-
-    agreed: bool
-    """The traced pair agreed: tracing hid the divergence."""
-    kind: str
-    """``kernel``, ``external_input``, ``generator``, ``uninitialised``, ``arguments``, ``control_flow``; empty where
-    the pair agreed."""
-    statement: str
-    first: TracedOp | None = None
-    second: TracedOp | None = None
-    line: SourceLine | None = None
-    context: tuple[TracedOp, ...] = ()
-    """A few ops of the first run before and after."""
-    overlap: bool = False
-    distance: Distance | None = None
-    distance_note: str = ""
-    later: tuple[TracedOp, ...] = ()
-    """Later ops that part independently, the first few."""
-    later_count: int = 0
-    ops: int = 0
-    """How many ops were compared."""
-    window: str = ""
-    """Which part of the run was traced."""
 
 
 class ScriptSettings(Record, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from repro_audit.stdin_replay import StdinReplay
 from repro_audit.working_copy import WorkingCopies
 
 APART_SECONDS = 1.1
-"""Between the beginnings of two runs: a seed taken from the clock, in whole seconds, is then never equal by luck."""
+"""Between the beginnings of two runs that are compared: a seed taken from the clock, in whole seconds, then differs."""
 
 FIXED_HASH_SEED = "0"
 
@@ -37,7 +37,7 @@ class ScriptRuns:
     scratch: Path
     schedule: dict[str, tuple[int, ...]] | None = None
     """As the first run chose it."""
-    _began: float = field(default=-APART_SECONDS, init=False)
+    _began: dict[Zygote, float] = field(default_factory=dict, init=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _pair: dict[Zygote, Interpreter] = field(default_factory=dict, init=False)
 
@@ -102,8 +102,9 @@ class ScriptRuns:
             remedies=remedies,
             trace=trace,
         )
-        time.sleep(max(0.0, self._began + APART_SECONDS - time.monotonic()))
-        self._began = time.monotonic()
+        others = [began for other, began in self._began.items() if other is not zygote]
+        time.sleep(max(0.0, max(others, default=-APART_SECONDS) + APART_SECONDS - time.monotonic()))
+        self._began[zygote] = time.monotonic()
         stdin = self.stdin.next_run()
         try:
             interpreter = (pair or self._pair)[zygote]

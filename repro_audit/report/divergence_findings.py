@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from repro_audit.records import CaseResult, Comparison, Divergence, DivergenceKind, Pairing, RepeatName
 from repro_audit.report.finding import Finding, Level, step_name
+from repro_audit.report.location_findings import distance_lines, location_findings
 
 
 def diverged(result: CaseResult) -> list[Comparison]:
@@ -39,6 +40,7 @@ def divergences(name: str, result: CaseResult) -> Iterator[Finding]:
             ),
             next_step=_next_step(result, comparison, divergence),
         )
+    yield from location_findings(result.location, name)
 
 
 def _pairing_words(pairing: Pairing) -> str:
@@ -57,13 +59,7 @@ def _hex(digest: str | None) -> str:
 def _distance_lines(divergence: Divergence) -> Iterator[str]:
     distance = divergence.distance
     if distance is not None:
-        share = 100 * distance.differing / distance.elements if distance.elements else 0.0
-        yield (
-            f"{distance.differing} of {distance.elements} elements differ ({share:.3g} %), {distance.dtype}, "
-            f"shape {list(distance.shape)}"
-        )
-        yield f"largest difference: {distance.max_absolute or 'not finite'}, {distance.max_ulp or 'no'} ULP"
-        yield (f"first at index {list(distance.first_index)}: {distance.first_value} against {distance.second_value}")
+        yield from distance_lines(distance)
     if divergence.distance_note:
         yield divergence.distance_note
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from repro_audit.records import Breach, Distance, Failed, Refused, SourceLine, Verdict
+from repro_audit.records import Breach, Failed, Refused, Verdict
 from repro_audit.report.finding import Finding, Level
-from repro_audit.script_records import Location, Recording, ScriptDivergence, ScriptReport, TracedOp
+from repro_audit.report.location_findings import location_findings, place
+from repro_audit.script_records import Recording, ScriptDivergence, ScriptReport
 
 
 def script_findings(report: ScriptReport) -> list[Finding]:
@@ -12,17 +13,12 @@ def script_findings(report: ScriptReport) -> list[Finding]:
     return [
         *(_breach(breach) for breach in report.breaches),
         *_divergences(report),
-        *_location(report.location),
+        *location_findings(report.location),
         *_causes(report),
         *_outcomes(report),
         *_alerts(report),
         *(Finding(level=Level.NOTE, title=note) for note in report.notes),
     ]
-
-
-def place(line: SourceLine | None) -> str:
-    """A line as ``path:number  source``."""
-    return f"{line.path}:{line.line}  {line.text}".rstrip() if line is not None else "at no line of the script"
 
 
 def _breach(breach: Breach) -> Finding:
@@ -74,51 +70,6 @@ def _told(digest: str | None, divergence: ScriptDivergence, side: int) -> str:
     if loss is not None and divergence.role is not None and divergence.role.value == "loss":
         return f"{loss.text}  ({loss.bits})"
     return digest
-
-
-def _location(location: Location | None) -> Iterator[Finding]:
-    if location is None:
-        return
-    if location.agreed:
-        yield Finding(
-            level=Level.NOTE, title=location.statement, lines=(f"traced: {location.window}, {location.ops} ops",)
-        )
-        return
-    lines = [place(location.line)]
-    if location.first is not None:
-        lines += [f"first:  {_op(location.first)}"]
-    if location.second is not None:
-        lines += [f"second: {_op(location.second)}"]
-    if location.distance is not None:
-        lines += list(distance_lines(location.distance))
-    if location.distance_note:
-        lines.append(location.distance_note)
-    if location.context:
-        lines.append("around it, in the first run:")
-        lines += [f"  {_op(op)}" for op in location.context]
-    if location.later_count:
-        lines.append(f"{location.later_count} later ops part independently, the first of them:")
-        lines += [f"  {_op(op)}" for op in location.later]
-    lines.append(f"traced: {location.window}, {location.ops} ops compared")
-    yield Finding(level=Level.FINDING, title=location.statement, lines=tuple(lines))
-
-
-def _op(op: TracedOp) -> str:
-    module = f" in {op.module}" if op.module else ""
-    line = f" at {op.line}" if op.line else ""
-    differs = f"; differs: {op.differs}" if op.differs else ""
-    return f"#{op.sequence} {op.op}({op.inputs}) -> {op.outputs}{module}{line}{differs}"
-
-
-def distance_lines(distance: Distance) -> Iterator[str]:
-    """How far two values are apart."""
-    share = 100 * distance.differing / distance.elements if distance.elements else 0.0
-    yield (
-        f"{distance.differing} of {distance.elements} elements differ ({share:.3g} %), {distance.dtype}, "
-        f"shape {list(distance.shape)}"
-    )
-    yield f"largest difference: {distance.max_absolute or 'not finite'}, {distance.max_ulp or 'no'} ULP"
-    yield f"first at index {list(distance.first_index)}: {distance.first_value} against {distance.second_value}"
 
 
 def _causes(report: ScriptReport) -> Iterator[Finding]:

@@ -1,8 +1,9 @@
 """Makes a run in this process: arms the mode, seeds, executes the workload, and records what was there."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ from repro_audit.worker.generators import generator_states, seed_generators
 from repro_audit.worker.leaves import Leaf, LeafError, named_leaves
 from repro_audit.worker.load import load_class
 from repro_audit.worker.losses import read_loss
+from repro_audit.worker.modes import undisturbed
 
 
 @dataclass
@@ -84,11 +86,28 @@ def _outcome(task: RunTask, device: torch.device, watch: Watch, log: AlertLog, s
     try:
         for seen.repeat in range(task.repeats):
             seen.seeded = seed_generators(task.seed)
-            workload = _construct(workload_class, task.source.variant)
-            seen.repeats.append(Repeat(states=tuple(_steps(workload, task, device, watch, log, seen))))
+            with _traced(task, seen.repeat) as mark:
+                workload = _construct(workload_class, task.source.variant)
+                seen.repeats.append(Repeat(states=tuple(_steps(workload, task, device, watch, log, seen, mark))))
     except BaseException as error:  # noqa: BLE001 - the worker's outer shell: what a workload does is a result
         return classified(error, task.mode, repeat=seen.repeat, step=seen.step)
     return Completed(repeats=tuple(seen.repeats))
+
+
+@contextlib.contextmanager
+def _traced(task: RunTask, repeat: int) -> Iterator[Callable[[str], None]]:
+    """Traces a repeat where the task asks for it; yields what marks a step."""
+    if task.trace_path is None:
+        yield lambda _: None
+        return
+    from repro_audit.worker.trace import Tracer  # no other run needs it
+
+    tracer = Tracer(Path(f"{task.trace_path}.{repeat}"))
+    tracer.start()
+    try:
+        yield tracer.mark
+    finally:
+        tracer.close()
 
 
 def _construct(workload_class: type[Any], variant: str | None) -> Any:
@@ -96,32 +115,46 @@ def _construct(workload_class: type[Any], variant: str | None) -> Any:
 
 
 def _steps(
-    workload: Any, task: RunTask, device: torch.device, watch: Watch, log: AlertLog, seen: _Seen
+    workload: Any,
+    task: RunTask,
+    device: torch.device,
+    watch: Watch,
+    log: AlertLog,
+    seen: _Seen,
+    mark: Callable[[str], None],
 ) -> Iterator[str]:
     """Executes a repeat, yielding the digest of what was there after setup, which is step 0, and after each step."""
     for seen.step in range(task.steps + 1):
         log.step = seen.step
         watch.check(seen.repeat, seen.step)
+        mark(f"step {seen.step}")
         returned = workload.setup(device) if seen.step == 0 else workload.step()
         watch.check(seen.repeat, seen.step)
-        leaves = _beside_our_own(named_leaves(workload.state()))
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)  # a state may hold CPU tensors whose copies are still under way
-        if seen.step == task.steps and not leaves:
-            raise EmptyError("state() held nothing after the last step; return what must be equal bit for bit")
-        loss = None
-        if seen.step:
-            loss, value = read_loss(returned)
-            leaves[LOSS_LEAF] = Leaf(Role.LOSS, value)
-        leaves.update(generator_states(with_cuda=device.type == "cuda"))
-        digests = digest_leaves(leaves)
-        state = state_digest(digests)
-        seen.states[state] = State(loss=loss, leaves=digests)
-        seen.roles.update({path: leaf.role for path, leaf in leaves.items()})
-        for fetch in task.fetches:
-            if (fetch.repeat, fetch.step) == (seen.repeat, seen.step) and fetch.leaf in leaves:
-                torch.save(leaves[fetch.leaf].value, fetch.path)
+        with undisturbed():
+            state = _observed(workload, returned, task, device, seen)
         yield state
+
+
+def _observed(workload: Any, returned: object, task: RunTask, device: torch.device, seen: _Seen) -> str:
+    """Digests what is there after a step, and remembers it."""
+    leaves = _beside_our_own(named_leaves(workload.state()))
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)  # a state may hold CPU tensors whose copies are still under way
+    if seen.step == task.steps and not leaves:
+        raise EmptyError("state() held nothing after the last step; return what must be equal bit for bit")
+    loss = None
+    if seen.step:
+        loss, value = read_loss(returned)
+        leaves[LOSS_LEAF] = Leaf(Role.LOSS, value)
+    leaves.update(generator_states(with_cuda=device.type == "cuda"))
+    digests = digest_leaves(leaves)
+    state = state_digest(digests)
+    seen.states[state] = State(loss=loss, leaves=digests)
+    seen.roles.update({path: leaf.role for path, leaf in leaves.items()})
+    for fetch in task.fetches:
+        if (fetch.repeat, fetch.step) == (seen.repeat, seen.step) and fetch.leaf in leaves:
+            torch.save(leaves[fetch.leaf].value, fetch.path)
+    return state
 
 
 def _beside_our_own(leaves: dict[str, Leaf]) -> dict[str, Leaf]:

@@ -18,6 +18,7 @@ from repro_audit.worker.determinism import Watch
 from repro_audit.worker.digest import digest_leaves
 from repro_audit.worker.leaves import Leaf, LeafError
 from repro_audit.worker.losses import LossError, read_loss
+from repro_audit.worker.modes import undisturbed
 from repro_audit.worker.observation.quick_digest import generator_digests, quick_digests, roles_of, row_sum
 from repro_audit.worker.observation.schedule import Schedule
 from repro_audit.worker.observation.stream import StreamWriter
@@ -112,7 +113,7 @@ class Observer:
             return
         self._local.busy = True
         try:
-            with _undisturbed():
+            with undisturbed():
                 yield True
         except Exception as error:  # noqa: BLE001 - observing must never break what is observed
             self.notes[f"not observed at one point: {type(error).__name__}: {error}"] = None
@@ -386,15 +387,3 @@ def _observable() -> bool:
     if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
         return False
     return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keeps our own tensor work from the modes that the user, or a tracer, has pushed."""
-    if torch._C._len_torch_dispatch_stack() == 0:
-        yield
-        return
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    with _disable_current_modes():
-        yield
