@@ -171,15 +171,14 @@ class _Run:
         self._written = True
         os._exit(0)
 
-    def _last_words(self) -> None:
+    def _last_words(self, exit_code: int) -> None:
         """The script ends this process at once; the record is written all the same."""
         if os.getpid() != self._owner or self._written:
             return
         self._written = True
         if self.tracing is not None:
             self.tracing.close()
-        frame = sys._getframe(2)
-        self.outcome = Finished(exit_code=int(frame.f_locals.get("status", 0)))
+        self.outcome = Finished(exit_code=exit_code & 0xFF)
         self._write(self._record())
 
     def _record(self) -> ScriptRecord:

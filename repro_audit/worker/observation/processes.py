@@ -11,6 +11,7 @@ import multiprocessing.forkserver
 import multiprocessing.spawn
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,9 @@ def _exits(observer: Observer) -> None:
 
     @functools.wraps(leave)
     def left(status: int) -> None:
-        for hook in (observer.end, *LAST_WORDS):
+        for hook in (lambda _: observer.end(), *LAST_WORDS):
             try:
-                hook()
+                hook(status)
             except Exception:  # noqa: BLE001 - a process that wants to end ends
                 continue
         leave(status)
@@ -106,8 +107,8 @@ def _exits(observer: Observer) -> None:
     os._exit = left  # type: ignore[assignment]
 
 
-LAST_WORDS: list[Any] = []
-"""Called when the script ends its process by `os._exit`, after the observer."""
+LAST_WORDS: list[Callable[[int], None]] = []
+"""Called with the exit code when the script ends its process by `os._exit`, after the observer."""
 
 
 def watch_programs(observer: Observer) -> None:
