@@ -64,6 +64,7 @@ def record(pair: Pair, zygote: Zygote, script: Script, folder: Path, **fields: o
 
 def compared(pair: Pair, text: str, folder: Path) -> tuple[ScriptComparison, Recorded, Recorded]:
     """Two runs of a script in two interpreters, compared."""
+    folder.mkdir(exist_ok=True)
     path = folder / "script.py"
     path.write_text(text)
     script = script_of(path)

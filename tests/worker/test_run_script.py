@@ -45,7 +45,8 @@ def test_a_module_runs_as_python_does_with_m(pair, tmp_path):
     (package / "__init__.py").write_text("")
     (package / "other.py").write_text("value = 7\n")
     (package / "train.py").write_text(
-        "from .other import value\nimport sys\nassert value == 7 and __package__ == 'package' and sys.argv[1:] == ['x']\n"
+        "from .other import value\nimport sys\n"
+        "assert value == 7 and __package__ == 'package' and sys.argv[1:] == ['x']\n"
         "assert __spec__.name == 'package.train' and sys.path[0] == " + repr(str(tmp_path)) + "\n"
     )
     path = package / "train.py"

@@ -72,7 +72,7 @@ class Observer:
     def _begin(self, name: str, started_by: str) -> None:
         self.name = name
         self.started_by = started_by
-        self.subjects = Subjects()
+        self._subjects = Subjects()
         self.notes: dict[str, None] = {}
         self.steps = 0
         self.children = {"": 0, "s": 0}
@@ -97,6 +97,17 @@ class Observer:
     def watch(self, watch: Watch) -> None:
         """Has determinism settings read back at every observation."""
         self._watch = watch
+
+    @property
+    def subjects(self) -> Subjects:
+        """Those of this thread: threads meet what they train in an order that no other run has to repeat."""
+        if self._in_main_thread():
+            return self._subjects
+        if not hasattr(self._local, "subjects"):
+            self._local.subjects = Subjects(ordered=False)
+            self.note("threads were observed at their own losses and steps, and not a last time at the end")
+        subjects: Subjects = self._local.subjects
+        return subjects
 
     @property
     def schedule(self) -> dict[str, tuple[int, ...]]:
@@ -163,7 +174,7 @@ class Observer:
         if self._in_main_thread():
             self.steps += 1
         for forgotten in self.subjects.add_optimizer(optimizer):
-            self._final(*self.subjects.optimizer_leaves(forgotten), self.subjects.names.of(forgotten))
+            self._last_look(*self.subjects.optimizer_leaves(forgotten), self.subjects.names.of(forgotten))
         wanted, began = self._wants(Point.STEP)
         digests: dict[str, str] = {}
         roles: dict[str, Role] = {}
@@ -193,7 +204,7 @@ class Observer:
         with self.guarded() as observing:
             if observing:
                 for forgotten in self.subjects.add_module(module):
-                    self._final(self.subjects.module_leaves(forgotten), {}, self.subjects.names.of(forgotten))
+                    self._last_look(self.subjects.module_leaves(forgotten), {}, self.subjects.names.of(forgotten))
                 self._values(Point.INPUT, self.subjects.names.of(module), arguments, frame)
 
     def module_ends(self, module: torch.nn.Module, output: Any, frame: FrameType) -> None:
@@ -256,6 +267,10 @@ class Observer:
         """Something that explains, and is not compared."""
         self._write(point, name, frame, context=context, bare=True)
 
+    def _last_look(self, leaves: dict[str, Leaf], failures: dict[str, str], name: str) -> None:
+        if self._in_main_thread():  # when another thread lets go of something depends on what else it was given to do
+            self._final(leaves, failures, name)
+
     def _final(self, leaves: dict[str, Leaf], failures: dict[str, str], name: str) -> None:
         digests, more = _exact_digests(leaves)
         self._write(Point.FINAL, name, None, leaves=digests, roles=roles_of(leaves), context=failures | more)
@@ -267,7 +282,7 @@ class Observer:
         if self._ended:
             return
         with self.guarded() as observing:
-            leaves, failures = self.subjects.final_leaves()
+            leaves, failures = self._subjects.final_leaves()
             if observing and (leaves or self._writer.begun):
                 self._final(leaves, failures, "script")
         self._ended = True

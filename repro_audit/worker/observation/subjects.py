@@ -22,9 +22,10 @@ _GRAPH_LIMIT = 20_000
 
 
 class Names:
-    """Names an object once: by the variable of the script that holds it, else by its class, numbered."""
+    """Names an object once: by the variable of the script that holds it, else by its class, numbered if asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, numbered: bool) -> None:
+        self._numbered = numbered
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._taken: dict[str, int] = {}
 
@@ -34,7 +35,7 @@ class Names:
         if name is None:
             base = _variable(subject) or type(subject).__name__
             count = self._taken[base] = self._taken.get(base, 0) + 1
-            name = base if count == 1 else f"{base}#{count}"
+            name = base if count == 1 or not self._numbered else f"{base}#{count}"
             self._names[subject] = name
         return name
 
@@ -47,10 +48,14 @@ def _variable(subject: object) -> str | None:
 
 
 class Subjects:
-    """The modules and optimizers that were seen last, and the leaves that belong to neither."""
+    """The modules and optimizers that were seen last, and the leaves that belong to neither.
 
-    def __init__(self) -> None:
-        self.names = Names()
+    Args:
+        ordered: Whether they are met in the same order in every run, so that their numbers mean something.
+    """
+
+    def __init__(self, *, ordered: bool = True) -> None:
+        self.names = Names(numbered=ordered)
         self._modules: OrderedDict[int, torch.nn.Module] = OrderedDict()
         self._optimizers: OrderedDict[int, torch.optim.Optimizer] = OrderedDict()
         self._lone: dict[int, torch.Tensor] = {}
@@ -110,7 +115,9 @@ class Subjects:
         failures: dict[str, str] = {}
         for number, group in enumerate(optimizer.param_groups):
             for position, parameter in enumerate(group["params"]):
-                name = self._owned.get(id(parameter), f"group {number}/parameter {position}")
+                unnamed = f"group {number}/parameter {position}"
+                name = self._owned.get(id(parameter), unnamed)
+                name = unnamed if name in leaves else name
                 leaves[name] = Leaf(Role.PARAMETER, parameter.detach())
                 if parameter.grad is not None:
                     leaves[f"{name}.grad"] = Leaf(Role.GRADIENT, parameter.grad)

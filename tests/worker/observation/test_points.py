@@ -44,7 +44,8 @@ CASES = {
         Point.STEP,
         Role.OPTIMIZER,
         TRAINING.replace("LR", "0.0").replace(", momentum=0.9", "")
-        + "train()\nopt.param_groups[0]['weight_decay'] = noise()\nopt.step()\nopt.param_groups[0]['weight_decay'] = 0.0",
+        + "train()\nopt.param_groups[0]['weight_decay'] = noise()\nopt.step()\n"
+        "opt.param_groups[0]['weight_decay'] = 0.0",
     ),
     "parameter": (
         Point.STEP,
@@ -56,14 +57,15 @@ CASES = {
     "buffer": (
         Point.STEP,
         Role.BUFFER,
-        TRAINING.replace("LR", "0.1")
-        + "net.register_buffer('spare', torch.zeros(2))\ntrain()\nopt.step()\nnet.spare += noise()\ntrain()\nopt.step()",
+        TRAINING.replace("LR", "0.1") + "net.register_buffer('spare', torch.zeros(2))\n"
+        "train()\nopt.step()\nnet.spare += noise()\ntrain()\nopt.step()",
     ),
     "scaler": (
         Point.SCALER,
         Role.OPTIMIZER,
-        "scaler = torch.amp.GradScaler('cpu')\nw = torch.ones(3, requires_grad=True)\nopt = torch.optim.SGD([w], lr=0.1)\n"
-        "loss = scaler.scale(w.sum())\nloss.backward()\nscaler.step(opt)\nscaler.update(100.0 + noise())",
+        "scaler = torch.amp.GradScaler('cpu')\nw = torch.ones(3, requires_grad=True)\n"
+        "opt = torch.optim.SGD([w], lr=0.1)\nloss = scaler.scale(w.sum())\nloss.backward()\n"
+        "scaler.step(opt)\nscaler.update(100.0 + noise())",
     ),
     "input": (
         Point.INPUT,
@@ -119,7 +121,8 @@ CASES = {
     "generator": (
         Point.LOSS,
         Role.RNG,
-        "w = torch.ones(3, requires_grad=True)\nw.sum().backward()\ntorch.rand(1 + int(noise() * 2**16))\nw.sum().backward()",
+        "w = torch.ones(3, requires_grad=True)\nw.sum().backward()\n"
+        "torch.rand(1 + int(noise() * 2**16))\nw.sum().backward()",
     ),
 }
 

@@ -90,12 +90,13 @@ def test_a_forked_child_that_drops_strict_mode_has_a_breach(pair, tmp_path):
 THREADS = (
     WORK
     + """
+import time
+torch.manual_seed(0)
 models = [torch.nn.Linear(4, 1) for _ in range(4)]
 def use(model):
     time.sleep(int.from_bytes(os.urandom(1), "little") / 5000)
     loss = (model(torch.ones(2, 4)) * FACTOR).square().mean()
     loss.backward()
-import time
 threads = [threading.Thread(target=use, args=(model,)) for model in models]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
@@ -104,15 +105,13 @@ for thread in threads: thread.join()
 
 
 def test_threads_in_another_order_are_the_same(pair, tmp_path):
-    comparison, first, _ = compared(
-        pair, "import torch\ntorch.manual_seed(0)\n" + THREADS.replace("FACTOR", "2"), tmp_path
-    )
+    comparison, first, _ = compared(pair, THREADS.replace("FACTOR", "2"), tmp_path)
     assert "main+threads" in first.stream_names
     assert comparison.divergence is None
 
 
 def test_a_thread_that_computes_something_else_is_seen(pair, tmp_path):
-    text = "import torch\ntorch.manual_seed(0)\n" + THREADS.replace("FACTOR", "int.from_bytes(os.urandom(3), 'little')")
+    text = THREADS.replace("FACTOR", "int.from_bytes(os.urandom(3), 'little')")
     comparison, _, _ = compared(pair, text, tmp_path)
     assert comparison.divergence.stream == "main+threads"
 
