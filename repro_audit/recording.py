@@ -95,7 +95,7 @@ def found_streams(folder: Path) -> tuple[Stream, ...]:
     """The streams that a run has left in a folder, the main one first, then in the order of their names."""
     streams: list[Stream] = []
     for path in sorted((folder / STREAMS).glob(f"*{SUFFIX}")):
-        count = sum(isinstance(item, Observation) for item in read_stream(path))
+        count = sum(isinstance(item, Observation) and item.point.is_compared for item in read_stream(path))
         name = path.name.removesuffix(SUFFIX).replace(".", "/")
         streams.append(Stream(name=name, observations=count, sha256=_digest(path)))
     return tuple(sorted(streams, key=lambda stream: (stream.name != MAIN_STREAM, stream.name)))

@@ -25,6 +25,7 @@ class _Tally:
     """What was compared so far."""
 
     observations: int = 0
+    results: int = 0
     losses: int = 0
     losses_equal: int = 0
     notes: list[str] = field(default_factory=list)
@@ -65,6 +66,7 @@ def compare_recordings(first: Recorded, second: Recorded) -> ScriptComparison:
         first=first.recording.name,
         second=second.recording.name,
         observations=tally.observations,
+        results=tally.results,
         losses=tally.losses,
         losses_equal=tally.losses_equal,
         divergence=divergences[0] if divergences else None,
@@ -95,6 +97,7 @@ def _ordered(name: str, first: Recorded, second: Recorded, tally: _Tally) -> Scr
                 found = _structure(name, position, steps, one, other, last_equal)
             break
         tally.observations += 1
+        tally.results += one.point.shows_results and bool(one.leaves)
         if one.point is Point.LOSS:
             tally.losses += 1
             tally.losses_equal += _losses(one) == _losses(other)
@@ -208,6 +211,7 @@ def _unordered(name: str, first: Recorded, second: Recorded, tally: _Tally) -> S
     """Compares what the threads of a process showed together."""
     ours, theirs = list(_of(first, name)), list(_of(second, name))
     tally.observations += min(len(ours), len(theirs))
+    tally.results += sum(one.point.shows_results and bool(one.leaves) for one in ours)
     missing = Counter(map(_key, ours)) - Counter(map(_key, theirs))
     surplus = Counter(map(_key, theirs)) - Counter(map(_key, ours))
     if not missing and not surplus:

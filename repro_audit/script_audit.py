@@ -27,12 +27,11 @@ from repro_audit.records import (
 )
 from repro_audit.report.progress import Progress
 from repro_audit.script_canary import canary_is_caught
-from repro_audit.script_causes import recorded_causes
+from repro_audit.script_causes import ranked, recorded_causes
 from repro_audit.script_investigation import Investigation, explain_non_finite
 from repro_audit.script_launch import RecordedRun
 from repro_audit.script_notes import notes_on, timing_hazard
 from repro_audit.script_records import (
-    CAUSE_ORDER,
     RECORDING_SCHEMA_VERSION,
     Cause,
     ScriptComparison,
@@ -158,7 +157,7 @@ def audit_script(
                 )
                 location = investigation.locate()
                 causes += investigation.test(location)
-                causes.sort(key=lambda cause: CAUSE_ORDER.index(cause.kind))
+                causes = ranked(causes)
                 tests += investigation.tests
             else:
                 notes += explain_non_finite(runs, progress, first.recorded)

@@ -1,11 +1,11 @@
 """What a divergence comes from, as far as the recordings of the two runs themselves prove it."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from repro_audit.recording import Recorded, source_line
 from repro_audit.records import Role
-from repro_audit.script_records import Cause, CauseKind, Observation, Point, ScriptDivergence
+from repro_audit.script_records import CAUSE_ORDER, Cause, CauseKind, Observation, Point, ScriptDivergence
 
 _MASK = 2**64 - 1
 
@@ -28,6 +28,13 @@ def recorded_causes(first: Recorded, second: Recorded, divergence: ScriptDiverge
             proof="the generator's state was equal at every observation before, and differs here; nothing else does",
             line=divergence.line,
         )
+
+
+def ranked(causes: Iterable[Cause]) -> list[Cause]:
+    """Causes in the order of `CAUSE_ORDER`; where it is known why other values come from Python, that they do goes."""
+    ordered = sorted(causes, key=lambda cause: CAUSE_ORDER.index(cause.kind))
+    explained = any(CAUSE_ORDER.index(cause.kind) < CAUSE_ORDER.index(CauseKind.DATA_ORDER) for cause in ordered)
+    return [cause for cause in ordered if not (explained and cause.kind in (CauseKind.VALUE, CauseKind.CONTROL_FLOW))]
 
 
 def _seeds(first: Recorded, second: Recorded) -> Iterator[Cause]:
@@ -104,11 +111,15 @@ def _data(first: Recorded, second: Recorded, divergence: ScriptDivergence) -> It
         statement = "the same batches come in another order"
         proof = f"all {len(ours)} batches of one run are in the other"
         if by_time and loader is not None:
-            statement += (
-                ": the DataLoader was made with in_order=False, so that whichever worker is ready first is served first"
+            yield Cause(
+                kind=CauseKind.LOADER_ORDER,
+                statement=f"{statement}: the DataLoader was made with in_order=False, so that whichever worker is "
+                "ready first is served first",
+                proof=proof,
+                line=source_line(loader.line),
             )
-            line = source_line(loader.line)
-        yield Cause(kind=CauseKind.DATA_ORDER, statement=statement, proof=proof, line=line)
+        else:
+            yield Cause(kind=CauseKind.DATA_ORDER, statement=statement, proof=proof, line=line)
     elif _sum(ours) and _sum(ours) == _sum(theirs):
         yield Cause(
             kind=CauseKind.DATA_ORDER,

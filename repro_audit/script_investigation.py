@@ -147,9 +147,8 @@ class Investigation:
             CauseKind.UNINITIALISED,
             CauseKind.SEED_DIFFERS,
             CauseKind.FILE,
+            CauseKind.LOADER_ORDER,
         }:
-            return causes
-        if CauseKind.DATA_ORDER in kinds and any("in_order" in cause.statement for cause in self.known):
             return causes
         for remedies, words, find in (
             ((Remedy.SEEDED,), "the global generators seeded before the first line", self._unseeded),

@@ -69,6 +69,11 @@ class Point(StrEnum):
         """Whether two runs have to agree there."""
         return self not in (Point.SEED, Point.LOADER, Point.CHILD)
 
+    @property
+    def shows_results(self) -> bool:
+        """Whether what is seen there has been computed by the script, and not only handed to it."""
+        return self.is_compared and self not in (Point.BATCH, Point.INPUT)
+
 
 class Observation(Record, frozen=True, kw_only=True, omit_defaults=True, tag="observation", tag_field="kind"):
     """What was there at one point of a run."""
@@ -305,6 +310,8 @@ class ScriptComparison(Record, frozen=True, kw_only=True):
     """Names of the recordings."""
     observations: int
     """How many were compared, in all streams."""
+    results: int
+    """How many of them show what the script computed."""
     losses: int
     losses_equal: int
     divergence: ScriptDivergence | None
@@ -321,6 +328,7 @@ class CauseKind(StrEnum):
     SEED_DIFFERS = "seed differs"
     OWN_GENERATOR = "generator of its own, unseeded"
     EXTRA_DRAW = "extra random draw"
+    LOADER_ORDER = "batches in the order in which workers are ready"
     DATA_ORDER = "same data in another order"
     DATA = "other data"
     KERNEL = "kernel with equal inputs"
@@ -344,6 +352,7 @@ CAUSE_ORDER = (
     CauseKind.OVERLAP,
     CauseKind.UNINITIALISED,
     CauseKind.KERNEL,
+    CauseKind.LOADER_ORDER,
     CauseKind.DATA_ORDER,
     CauseKind.EXTRA_DRAW,
     CauseKind.CONTROL_FLOW,

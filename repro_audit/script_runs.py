@@ -35,6 +35,7 @@ class ScriptRuns:
     variables: dict[str, str]
     timeout_seconds: float
     scratch: Path
+    apart_seconds: float = APART_SECONDS
     schedule: dict[str, tuple[int, ...]] | None = None
     """As the first run chose it."""
     _began: dict[Zygote, float] = field(default_factory=dict, init=False)
@@ -103,7 +104,7 @@ class ScriptRuns:
             trace=trace,
         )
         others = [began for other, began in self._began.items() if other is not zygote]
-        time.sleep(max(0.0, max(others, default=-APART_SECONDS) + APART_SECONDS - time.monotonic()))
+        time.sleep(max(0.0, max(others, default=-self.apart_seconds) + self.apart_seconds - time.monotonic()))
         self._began[zygote] = time.monotonic()
         stdin = self.stdin.next_run()
         try:

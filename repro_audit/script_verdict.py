@@ -62,6 +62,11 @@ def judge_script(
         return Verdict.ERROR, (
             "nothing could be observed: no loss, no optimizer step, no module call and no saved tensor"
         )
+    if not min(comparison.results for comparison in comparisons):
+        return Verdict.ERROR, (
+            "nothing that the script computes could be observed, only the data it is given: no loss, no optimizer "
+            "step, no output of a module and no saved tensor"
+        )
     return Verdict.PASS, f"no divergence in {len(comparisons) + 1} fresh processes, at {observations} points of each"
 
 

@@ -84,7 +84,9 @@ class SharedRuns(ScriptRuns):
         return self._pair
 
 
-def audited(pair: Pair, text: str, folder: Path, *, repeats: int | None = 1) -> ScriptReport:
+def audited(
+    pair: Pair, text: str, folder: Path, *, repeats: int | None = 1, apart_seconds: float = 0.05
+) -> ScriptReport:
     """The whole audit of a script."""
     home = folder / "home"
     home.mkdir()
@@ -106,6 +108,7 @@ def audited(pair: Pair, text: str, folder: Path, *, repeats: int | None = 1) -> 
         scratch=scratch,
     )
     runs.pair = pair
+    runs.apart_seconds = apart_seconds
     settings = ScriptSettings(
         script=runs.script,
         working_directory=str(home),

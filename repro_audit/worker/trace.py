@@ -235,7 +235,7 @@ class Tracer:
                 return tensors
             for one in tensors:
                 inputs += self._memory.took(one)
-        elif not isinstance(value, torch.Generator):
+        elif not isinstance(value, torch.Generator | torch.UntypedStorage | torch.storage.TypedStorage):
             rest.append(value)
         return ()
 

@@ -11,10 +11,14 @@ from xxhash import xxh3_128_digest
 
 from repro_audit.trace_file import EXTERNAL, OVERLAPPING, UNDIGESTED, UNINITIALISED, Names
 from repro_audit.worker.bits import memory_of
+from repro_audit.worker.modes import undisturbed
 from repro_audit.worker.trace_tensors import composite_digest, dense_elements, kind_text, logical_digest, overlaps
 
 SMALL_BYTES = 64 * 1024
 """Memory from outside up to this size is read at every use: another library may write to it at any time."""
+
+PARTIAL_BYTES = 64 * 2**20
+"""Larger memory that was allocated empty counts as written once any of it is: to know better takes as much again."""
 
 Seen = tuple[int, bytes, int]
 """Number of a tensor's kind, its digest, and flags."""
@@ -26,13 +30,15 @@ _EMPTY = b"\0" * 16
 class _Storage(weakref.ref[torch.UntypedStorage]):
     """What is known of a block of memory, for as long as it is there: PyTorch keeps its Python object as long."""
 
-    __slots__ = ("address", "digests", "external", "initialised")
+    __slots__ = ("address", "digests", "external", "initialised", "written")
 
     address: int
     external: bool
     """Whether no traced op has made or written it."""
     initialised: bool
-    """Whether anybody has written it."""
+    """Whether all of it has been written."""
+    written: torch.Tensor | None
+    """Which of its bytes have been, where some have."""
     digests: dict[Any, list[Any]] | None
     """Place in it, and size or kind, to version counter and digest."""
 
@@ -90,7 +96,7 @@ class Memory:
         if storage is None:
             return self._composite(kind, tensor)
         flags = EXTERNAL if storage.external else 0
-        if reads and not storage.initialised:
+        if reads and not storage.initialised and not _is_written(storage, tensor):
             flags |= UNINITIALISED
         if written and kind.overlapping:
             flags |= OVERLAPPING
@@ -124,7 +130,8 @@ class Memory:
             return self._composite(kind, tensor)
         storage.digests = None
         storage.external = False
-        storage.initialised = True
+        if not storage.initialised:
+            _mark_written(storage, tensor)
         if in_flight:
             return kind.number, b"", UNDIGESTED
         return self._read(kind, 0, tensor, storage, just_written=True)
@@ -187,7 +194,8 @@ class Memory:
         known = self._storages.get(address)
         if known is None:
             known = self._storages[address] = _Storage(storage, self._gone)
-            known.address, known.external, known.initialised, known.digests = address, external, initialised, None
+            known.address, known.external, known.initialised = address, external, initialised
+            known.written = known.digests = None
         return known
 
     def _gone(self, storage: _Storage) -> None:
@@ -221,3 +229,40 @@ class Memory:
     def _composite(self, kind: "_Kind", tensor: torch.Tensor) -> Seen:
         digest = composite_digest(tensor)
         return kind.number, digest, 0 if digest else UNDIGESTED
+
+
+def _is_written(storage: _Storage, tensor: torch.Tensor) -> bool:
+    """Whether all of a tensor lies in memory that has been written; notes it where that is all there is."""
+    if storage.written is None:
+        return False
+    with undisturbed(), torch.inference_mode(False):
+        written = bool(_marks(storage, tensor).all())
+    if written and tensor.nbytes == tensor.untyped_storage().nbytes():
+        storage.initialised, storage.written = True, None
+    return written
+
+
+def _mark_written(storage: _Storage, tensor: torch.Tensor) -> None:
+    """Notes that an op has written to a tensor in memory that was allocated empty."""
+    whole = tensor.untyped_storage().nbytes()
+    if tensor.nbytes >= whole or whole > PARTIAL_BYTES:
+        storage.initialised, storage.written = True, None
+        return
+    with undisturbed(), torch.inference_mode(False):
+        _marks(storage, tensor).fill_(True)
+
+
+def _marks(storage: _Storage, tensor: torch.Tensor) -> torch.Tensor:
+    """The marks of a tensor's bytes; elements that share memory have one."""
+    whole, known = tensor.untyped_storage().nbytes(), storage.written
+    if known is None or known.numel() < whole:
+        storage.written = torch.zeros(whole, dtype=torch.bool)
+        if known is not None:
+            storage.written[: known.numel()] = known
+        known = storage.written
+    if 0 in tensor.shape:
+        return known[:0]
+    size = tensor.itemsize
+    dimensions = [(n, step * size) for n, step in zip(tensor.shape, tensor.stride(), strict=True) if step]
+    shape, stride = zip(*dimensions, (size, 1), strict=True)
+    return known.as_strided(shape, stride, tensor.storage_offset() * size)

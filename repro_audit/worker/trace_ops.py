@@ -32,12 +32,14 @@ _OVERWRITING = frozenset(
         "aten::geometric_",
         "aten::cauchy_",
         "aten::log_normal_",
-        "aten::set_",
         "aten::_foreach_zero_",
         "aten::_foreach_copy_",
     }
 )
 """Ops for which the former content of what they write is no input."""
+
+_REFERRING = frozenset({"aten::_unsafe_view", "aten::set_", "aten::resize_", "aten::resize_as_"})
+"""Ops that have a tensor look at other memory, or more of it, whatever their schema says: they read and write none."""
 
 _ADDING = frozenset(
     {
@@ -135,7 +137,9 @@ def describe(func: Any) -> Op:
             written.add(argument.name if argument.kwarg_only else position)
     aliased = any(value.alias_info is not None for value in schema.returns)
     # `torch.tensor` and the like come in by `lift_fresh`: it is where a value from Python is first seen.
-    is_view = (aliased or name == "aten::_unsafe_view") and not written and name != "aten::lift_fresh"
+    is_view = (aliased and not written and name != "aten::lift_fresh") or name in _REFERRING
+    if is_view:
+        written.clear()
     unsaid, is_scaled = _UNSAID_WRITES.get(name, ()), name in _SCALED
     return Op(
         name=str(func),

@@ -16,6 +16,12 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 _UNTOLD = ("/dev/", "/proc/", "/sys/", "/usr/", "/lib/", "/etc/", "/opt/")
 
+WRITTEN = "repro_audit.written"
+"""The event by which the observer tells of a file that PyTorch writes without Python's `open`."""
+
+_EVENTS = frozenset({"open", "os.rename", "os.link", WRITTEN})
+"""Source: https://docs.python.org/3/library/audit_events.html"""
+
 _CACHES = ("__pycache__", "torchinductor_", "site-packages", "dist-packages", "/.triton/", "/.cache/", ".pyc")
 """Where caches of compiled code lie, which make nothing but speed."""
 
@@ -45,11 +51,14 @@ class Files:
         return tuple(FileUse(path=path, line=line) for path, line in self._read.items())
 
     def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "open" or getattr(self._local, "busy", False):
+        if event not in _EVENTS or getattr(self._local, "busy", False):
             return
         self._local.busy = True  # finding the line reads the source
         try:
-            self._opened(*arguments)
+            if event == "open":
+                self._opened(*arguments)
+            else:
+                self._opened(arguments[0 if event == WRITTEN else 1], None, os.O_WRONLY)
         finally:
             self._local.busy = False
 

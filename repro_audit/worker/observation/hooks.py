@@ -6,6 +6,7 @@ https://docs.pytorch.org/docs/stable/optim.html (``register_optimizer_step_post_
 """
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data.dataloader import DataLoader, _BaseDataLoaderIter
 
 from repro_audit.script_records import Point
+from repro_audit.worker.observation.files import WRITTEN
 from repro_audit.worker.observation.observer import Observer
 
 
@@ -75,6 +77,9 @@ def _savings(observer: Observer) -> None:
         with observer.guarded() as observing:
             if observing:
                 observer.save(obj, sys._getframe(1))
+        file = arguments[0] if arguments else keywords.get("f")
+        if isinstance(file, str | os.PathLike):
+            sys.audit(WRITTEN, file)
         original(obj, *arguments, **keywords)
 
     torch.save = torch.serialization.save = save

@@ -283,7 +283,7 @@ class Observer:
             return
         with self.guarded() as observing:
             leaves, failures = self._subjects.final_leaves()
-            if observing and (leaves or self._writer.begun):
+            if observing and (leaves or self._compared):
                 self._final(leaves, failures, "script")
         self._ended = True
         armed = self._watch is not None
