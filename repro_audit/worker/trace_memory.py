@@ -96,7 +96,7 @@ class Memory:
         if storage is None:
             return self._composite(kind, tensor)
         flags = EXTERNAL if storage.external else 0
-        if reads and not storage.initialised and not _is_written(storage, tensor):
+        if reads and not storage.initialised and kind.size and not _is_written(storage, tensor):
             flags |= UNINITIALISED
         if written and kind.overlapping:
             flags |= OVERLAPPING
@@ -157,12 +157,13 @@ class Memory:
 
     def _kind(self, tensor: torch.Tensor) -> "_Kind":
         try:
-            key: Any = (tensor.dtype, tensor.shape, tensor.stride(), tensor.is_cpu, type(tensor))
-        except RuntimeError:  # sparse and nested tensors have no strides
+            key: Any = (tensor.dtype, tensor.shape, tensor.stride(), tensor.is_cpu, tensor.layout, type(tensor))
+        except RuntimeError:  # some sparse and nested tensors have no strides, others zeros for strides
             key = (tensor.dtype, tensor.layout, type(tensor))
         known = self._kinds.get(key)
         if known is None:
-            known = self._kinds[key] = self._new_kind(tensor, plain=len(key) == 5)
+            plain = len(key) > 3 and tensor.layout is torch.strided
+            known = self._kinds[key] = self._new_kind(tensor, plain=plain)
         return known
 
     def _new_kind(self, tensor: torch.Tensor, *, plain: bool) -> "_Kind":
@@ -174,7 +175,6 @@ class Memory:
         # Wrappers have no memory, or not all of it, of their own.
         kind.simple = (
             type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
-            and tensor.layout is torch.strided
             and not tensor.is_quantized
             and not tensor.is_nested
         )
