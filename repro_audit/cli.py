@@ -143,7 +143,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--repeats",
         type=_positive,
         metavar="N",
-        help="fresh processes to compare with the first (default: 3, or 1 where a run takes over 10 seconds)",
+        help="fresh processes to compare with the first (default: 5, 3 where a run takes over 3 seconds, 1 over 10)",
     )
     script.add_argument(
         "--working-directory",
@@ -204,7 +204,8 @@ def build_parser() -> argparse.ArgumentParser:
     compare = _command(
         commands, "compare", "compare recordings with the first of them", "repro-audit compare monday tuesday"
     )
-    compare.add_argument("paths", type=Path, nargs="+", metavar="RECORDING", help="folders that `record` wrote")
+    compare.add_argument("first", type=Path, metavar="RECORDING", help="a folder that `record` wrote")
+    compare.add_argument("others", type=Path, nargs="+", metavar="RECORDING", help="those to compare with it")
     compare.set_defaults(command=_compare)
 
     listing = _command(commands, "list", "list the workloads", "repro-audit list 'scatter*'")

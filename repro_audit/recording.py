@@ -3,7 +3,7 @@
 import hashlib
 import linecache
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import msgspec
 
 from repro_audit.digests import ALGORITHM
 from repro_audit.errors import EvidenceError
-from repro_audit.records import SourceLine
+from repro_audit.records import Breach, Mode, SourceLine
 from repro_audit.script_records import (
     MAIN_STREAM,
     RECORDING_SCHEMA_VERSION,
@@ -170,3 +170,21 @@ def source_line(text: str) -> SourceLine | None:
     if not path or not number.isdigit():
         return None
     return SourceLine(path=path, line=int(number), text=linecache.getline(path, int(number)).strip())
+
+
+def breaches_of(recorded: Sequence[Recorded]) -> Iterator[Breach]:
+    """What strict runs undid of the settings they were given, each once."""
+    seen: set[tuple[str, str, object]] = set()
+    for one in recorded:
+        if one.recording.mode is not Mode.STRICT:
+            continue
+        for name in one.stream_names:
+            try:
+                end = one.end(name)
+            except EvidenceError:
+                continue
+            for breach in end.breaches if end is not None else ():
+                key = breach.setting, breach.found, breach.location
+                if key not in seen:
+                    seen.add(key)
+                    yield breach

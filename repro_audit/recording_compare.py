@@ -124,7 +124,7 @@ def _difference(
     agreed: set[str],
     last_equal: int,
 ) -> ScriptDivergence | None:
-    if (one.point, one.name, one.line) != (other.point, other.name, other.line):
+    if (one.point, one.name) != (other.point, other.name):
         return _structure(stream, position, step, one, other, last_equal)
     states[0].update(one.generators)
     states[1].update(other.generators)
@@ -146,6 +146,8 @@ def _difference(
     differing = [leaf for leaf in {**ours, **theirs} if ours.get(leaf) != theirs.get(leaf)]
     if not differing:
         return None
+    if _file_and_line(one) != _file_and_line(other):
+        return _structure(stream, position, step, one, other, last_equal)
     leaf = min(differing, key=lambda leaf: _ORDER.index(roles.get(leaf, Role.VALUE)))
     return ScriptDivergence(
         stream=stream,
@@ -194,11 +196,16 @@ def _did(observation: Observation | None) -> str | None:
     return f"{observation.point.value} of {observation.name}" + (f" at {observation.line}" if observation.line else "")
 
 
+def _file_and_line(observation: Observation) -> str:
+    """Where something was observed, for recordings that were made in different folders."""
+    return observation.line.rpartition("/")[2]
+
+
 def _key(observation: Observation) -> str:
     """An observation without what depends on which process or thread made it, and when."""
     name = observation.name.partition("#")[0]
     leaves = " ".join(f"{leaf}={digest}" for leaf, digest in sorted(observation.leaves.items()))
-    return f"{observation.point.value} {name} {observation.line} {leaves}"
+    return f"{observation.point.value} {name} {_file_and_line(observation)} {leaves}"
 
 
 def _together(names: list[str], recorded: Recorded) -> Mapping[str, int]:
@@ -218,7 +225,7 @@ def _unordered(name: str, first: Recorded, second: Recorded, tally: _Tally) -> S
         return None
     one = next((observation for observation in ours if _key(observation) in missing), None)
     other = next((observation for observation in theirs if _key(observation) in surplus), None)
-    if one is None or other is None or (one.point, one.name, one.line) != (other.point, other.name, other.line):
+    if one is None or other is None or (one.point, one.name) != (other.point, other.name):
         return _structure(name, 0, 0, one, other, -1)
     leaf = next(iter(leaf for leaf in one.leaves if one.leaves[leaf] != other.leaves.get(leaf)), one.point.value)
     return ScriptDivergence(

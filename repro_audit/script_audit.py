@@ -3,7 +3,6 @@
 import platform
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,13 +11,11 @@ import msgspec
 
 from repro_audit import __version__
 from repro_audit.archive import Archive
-from repro_audit.errors import EvidenceError
 from repro_audit.launch import read_environment
 from repro_audit.plan import Zygote
-from repro_audit.recording import Recorded, save_recording
+from repro_audit.recording import breaches_of, save_recording
 from repro_audit.recording_compare import compare_recordings
 from repro_audit.records import (
-    Breach,
     EnvironmentTask,
     Location,
     Mode,
@@ -165,7 +162,7 @@ def audit_script(
             complete = False
         recorded = [made.recorded for made in audit.made]
         notes += notes_on(recorded, comparisons, settings)
-        breaches = tuple(_breaches(recorded))
+        breaches = tuple(breaches_of(recorded))
     finally:
         progress.finished()
     recordings = tuple(one.recording for one in recorded)
@@ -209,21 +206,3 @@ def _first_run(audit: _Audit) -> tuple[RecordedRun, dict[str, str]]:
         for path in sorted((made.recorded.folder / "streams").glob("*")):
             path.unlink()
     return made, variables
-
-
-def _breaches(recorded: Sequence[Recorded]) -> Iterator[Breach]:
-    """What the strict runs undid, each once."""
-    seen: set[tuple[str, str, object]] = set()
-    for one in recorded:
-        if one.recording.mode is not Mode.STRICT:
-            continue
-        for name in one.stream_names:
-            try:
-                end = one.end(name)
-            except EvidenceError:
-                continue
-            for breach in end.breaches if end is not None else ():
-                key = breach.setting, breach.found, breach.location
-                if key not in seen:
-                    seen.add(key)
-                    yield breach

@@ -19,12 +19,12 @@ def judge_script(
     """The verdict on a script and the sentence that says why.
 
     Args:
-        recordings: The strict and warn_only runs.
-        comparisons: All comparisons that could be made of the strict ones.
+        recordings: The runs: strict ones and one with ``warn_only``, or two that were recorded alike.
+        comparisons: All comparisons that could be made of them, those with ``warn_only`` aside.
         breaches: Settings that a strict run undid.
         repeats: How many comparisons a PASS needs.
     """
-    strict = [recording for recording in recordings if recording.mode is Mode.STRICT]
+    strict = [recording for recording in recordings if recording.mode is not Mode.WARN_ONLY]
     if breaches:
         breach = breaches[0]
         return Verdict.FAIL, f"the script undid strict mode: {breach.setting} was {breach.found}"
@@ -51,10 +51,8 @@ def judge_script(
     for recording in recordings:
         swallowed = [alert for alert in recording.alerts if alert.op not in REROUTED]
         if swallowed:
-            return Verdict.REFUSED, (
-                f"strict mode refuses {swallowed[0].op}, as the {recording.name} run shows, "
-                "but the script caught the error in the strict run and went on"
-            )
+            caught = ", but the script caught the error in the strict run and went on" if strict else ""
+            return Verdict.REFUSED, f"strict mode refuses {swallowed[0].op}, as the {recording.name} run shows{caught}"
     if len(comparisons) < max(repeats, 1):
         return Verdict.ERROR, f"only {len(comparisons)} comparisons could be made"
     observations = min(comparison.observations for comparison in comparisons)

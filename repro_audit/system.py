@@ -13,7 +13,7 @@ from repro_audit.checkouts import git_facts
 from repro_audit.records import Environment, WorkerEnvironment, WorkloadSource
 from repro_audit.wording import encodable
 
-PACKAGES = ("torch", "numpy", "rich", "PyYAML", "msgspec")
+PACKAGES = ("torch", "numpy", "rich", "PyYAML", "msgspec", "xxhash")
 
 VARIABLES = frozenset(
     {

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,9 +26,9 @@ from repro_audit.launch import read_environment
 from repro_audit.modules import find_module
 from repro_audit.pipes import abandon_stdout
 from repro_audit.plan import Zygote
-from repro_audit.recording import load_recording, save_recording
+from repro_audit.recording import breaches_of, load_recording, save_recording
 from repro_audit.recording_compare import compare_recordings
-from repro_audit.records import EnvironmentTask, Isolation, Mode
+from repro_audit.records import EnvironmentTask, Isolation, Mode, Verdict
 from repro_audit.report import evidence
 from repro_audit.report.progress import make_progress
 from repro_audit.report.script_table import comparison_text
@@ -35,6 +36,7 @@ from repro_audit.script_audit import audit_script
 from repro_audit.script_launch import recorded_run
 from repro_audit.script_records import Script, ScriptReport, ScriptSettings, ScriptTask
 from repro_audit.script_runs import ScriptRuns
+from repro_audit.script_verdict import judge_script
 from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
 from repro_audit.stdin_replay import StdinReplay
 from repro_audit.system import parent_environment
@@ -216,24 +218,31 @@ def compare(arguments: Namespace) -> int:
     """Compares recordings with the first one; of distributed jobs rank by rank."""
     from rich.console import Console
 
-    groups = [_ranks(path) for path in arguments.paths]
-    code = ExitCode.VERIFIED
-    for number, group in enumerate(groups[1:], start=1):
-        if group.keys() != groups[0].keys():
+    console = Console(highlight=False, soft_wrap=True)
+    ours = _ranks(arguments.first)
+    verdicts: set[Verdict] = set()
+    for path in arguments.others:
+        theirs = _ranks(path)
+        if theirs.keys() != ours.keys():
             raise EvidenceError(
-                f"{arguments.paths[number]} holds other ranks than {arguments.paths[0]}: "
-                f"{sorted(group)} and {sorted(groups[0])}. Compare recordings of jobs of the same size."
+                f"{path} holds other ranks than {arguments.first}: {_listed(theirs)} and {_listed(ours)}. "
+                "Compare recordings of jobs of the same size."
             )
-        for rank, path in group.items():
-            first, second = load_recording(groups[0][rank]), load_recording(path)
+        for rank, folder in theirs.items():
+            first, second = load_recording(ours[rank]), load_recording(folder)
             comparison = compare_recordings(first, second)
-            for line in comparison_text(comparison, first, second, rank):
-                Console(highlight=False, soft_wrap=True).print(line, markup=False)
-            if comparison.divergence is not None:
-                code = ExitCode.FINDING
-            elif not comparison.observations and code is ExitCode.VERIFIED:
-                code = ExitCode.INCOMPLETE
-    return code
+            breaches = tuple(breaches_of((first, second)))
+            judgement = judge_script((first.recording, second.recording), (comparison,), breaches, repeats=1)
+            verdicts.add(judgement[0])
+            for line in comparison_text(comparison, first, second, judgement, rank):
+                console.print(line, markup=False)
+    if verdicts & {Verdict.FAIL, Verdict.REFUSED}:
+        return ExitCode.FINDING
+    return ExitCode.VERIFIED if verdicts == {Verdict.PASS} else ExitCode.INCOMPLETE
+
+
+def _listed(ranks: Mapping[str, Path]) -> str:
+    return ", ".join(rank or "one recording" for rank in ranks)
 
 
 def _ranks(path: Path) -> dict[str, Path]:

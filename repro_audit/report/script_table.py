@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from repro_audit.recording import Recorded
-from repro_audit.records import Mode
+from repro_audit.records import Mode, Verdict
 from repro_audit.report.finding import Finding
 from repro_audit.report.plain import printable, text
 from repro_audit.report.script_findings import divergence_lines, script_findings
@@ -88,19 +88,57 @@ def _finding(finding: Finding) -> RenderableType:
     return Group(*parts)
 
 
-def comparison_text(comparison: ScriptComparison, first: Recorded, second: Recorded, rank: str) -> Iterator[str]:
-    """A comparison of two recordings, line by line."""
-    where = f"{rank}: " if rank else ""
-    names = f"{first.folder} and {second.folder}"
-    if comparison.divergence is None:
-        if comparison.observations:
-            yield printable(f"{where}no divergence at {comparison.observations} points of {names}")
-        else:
-            yield printable(f"{where}nothing was observed in {names}, so nothing can be said")
-    else:
-        yield printable(f"{where}{names} differ")
+def comparison_text(
+    comparison: ScriptComparison, first: Recorded, second: Recorded, judgement: tuple[Verdict, str], rank: str
+) -> Iterator[str]:
+    """A comparison of two recordings that stand for themselves, line by line.
+
+    Args:
+        judgement: Verdict and reason.
+        rank: The rank in a distributed job; empty where there is none.
+    """
+    verdict, reason = judgement
+    yield printable(f"{f'{rank}: ' if rank else ''}{verdict.value}: {reason} ({first.folder}, {second.folder})")
+    if comparison.divergence is not None:
         for line in divergence_lines(comparison.divergence, str(first.folder), str(second.folder)):
             yield printable(f"    {line}")
         yield f"    losses: {comparison.losses_equal} of {comparison.losses} are equal"
-    for note in comparison.notes:
-        yield printable(f"    {note}")
+    for note in (*comparison.notes, *_conditions(first.recording, second.recording)):
+        yield printable(f"    note: {note}")
+
+
+def _conditions(first: Recording, second: Recording) -> Iterator[str]:
+    """What else than chance may have made two recordings differ."""
+    if first.script.sha256 != second.script.sha256:
+        yield "the script was changed between the recordings"
+    if first.script.arguments != second.script.arguments:
+        yield f"the script was given other arguments: {' '.join(first.script.arguments) or 'none'} and " + (
+            " ".join(second.script.arguments) or "none"
+        )
+    modes = [recording.mode.value if recording.mode is not None else "none" for recording in (first, second)]
+    if modes[0] != modes[1]:
+        yield f"recorded with other modes: {modes[0]} and {modes[1]}"
+    elif modes[0] != Mode.STRICT.value:
+        yield f"recorded with --mode {modes[0]}: no evidence for strict mode"
+    ours, theirs = (_conditions_of(recording) for recording in (first, second))
+    for key in sorted({*ours, *theirs}):
+        if ours.get(key) != theirs.get(key):
+            yield f"other {key}: {ours.get(key, 'absent')} and {theirs.get(key, 'absent')}"
+
+
+def _conditions_of(recording: Recording) -> dict[str, str]:
+    environment = recording.environment
+    if environment is None:
+        return {}
+    devices = {f"device {device.name}": device.description for device in environment.devices}
+    parts = {
+        "python": environment.python,
+        "torch": environment.torch,
+        "package": environment.packages,
+        "system": environment.system,
+        "flag": environment.flags,
+        "variable": environment.variables,
+    }
+    named = {f"{part} {key}": value for part, values in parts.items() for key, value in values.items()}
+    # What PyTorch says of its build fills pages, and its version tells the same.
+    return {key: value for key, value in (named | devices).items() if "\n" not in value}

@@ -166,7 +166,9 @@ def _getters() -> Iterator[tuple[str, Callable[[], object]]]:
     yield _ALGORITHMS, torch.are_deterministic_algorithms_enabled
     yield f"{_ALGORITHMS}.warn_only", torch.is_deterministic_algorithms_warn_only_enabled
     yield "fill_uninitialized_memory", torch._C._get_deterministic_fill_uninitialized_memory
-    yield "inductor.deterministic", lambda: sys.modules["torch._inductor.config"].deterministic
+    inductor: Any = sys.modules.get("torch._inductor.config")
+    if inductor is not None:  # imported by PyTorch when it arms itself, and at the first use
+        yield "inductor.deterministic", lambda: inductor.deterministic
     for name in ("enabled", "deterministic", "benchmark", "benchmark_limit", "allow_tf32", "fp32_precision"):
         yield f"cudnn.{name}", lambda name=name: getattr(torch.backends.cudnn, name)  # type: ignore[misc]
     for operation in ("conv", "rnn"):
