@@ -47,7 +47,7 @@ def script_contradictions(report: ScriptReport) -> Iterator[str]:
     for comparison in report.comparisons:
         if comparison.first not in names or comparison.second not in names:
             yield f"a comparison names recordings that are not there: {comparison.first}, {comparison.second}"
-        if comparison.losses_equal > comparison.losses or comparison.losses > comparison.observations:
+        if not comparison.losses_equal <= comparison.losses <= comparison.observations >= comparison.results:
             yield f"the comparison with {comparison.second} counts more than it compared"
     verdict, reason = judge_script(
         report.recordings, report.comparisons, report.breaches, repeats=report.settings.repeats

@@ -2,7 +2,9 @@ import msgspec
 import pytest
 
 from repro_audit.records import Comparison, Pairing, RepeatName, State, Verdict
-from repro_audit.report.consistency import contradictions
+from repro_audit.report.consistency import contradictions, script_contradictions
+from repro_audit.script_records import Finished
+from tests import sample_scripts
 from tests.sample_reports import canaries, completed_case, inventoried_case, inventory, report, skipped_case
 
 
@@ -90,3 +92,38 @@ def test_a_changed_summary_is_noticed():
 )
 def test_a_report_of_little_or_of_an_interrupted_audit_is_sound(content):
     assert list(contradictions(content)) == []
+
+
+@pytest.mark.parametrize("content", [sample_scripts.report(), sample_scripts.failing()])
+def test_a_sound_report_on_a_script_does_not_contradict_itself(content):
+    assert list(script_contradictions(content)) == []
+
+
+def changed_script(**fields):
+    return msgspec.structs.replace(sample_scripts.failing(), **fields)
+
+
+def changed_target(**fields):
+    settings = sample_scripts.failing().settings
+    return msgspec.structs.replace(settings, script=msgspec.structs.replace(settings.script, **fields))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (changed_script(verdict=Verdict.PASS), "give the verdict FAIL"),
+        (changed_script(comparisons=(sample_scripts.comparison(),)), "give the verdict PASS"),
+        (changed_script(recordings=sample_scripts.failing().recordings * 2), "two recordings have the same name"),
+        (changed_script(comparisons=(sample_scripts.comparison("strict-b9"),)), "recordings that are not there"),
+        (changed_script(comparisons=(sample_scripts.comparison(losses=99),)), "counts more than it compared"),
+        (changed_script(comparisons=(sample_scripts.comparison(results=99),)), "counts more than it compared"),
+        (changed_script(settings=changed_target(sha256="sha256:x")), "is no sha256 digest"),
+        (
+            changed_script(recordings=(sample_scripts.recording(outcome=Finished(exit_code=1)),)),
+            "recordings that are not there",
+        ),
+        (changed_script(summary=sample_scripts.report().summary), "the summary is not what the verdict gives"),
+    ],
+)
+def test_a_contradiction_in_a_report_on_a_script_is_named(content, words):
+    assert any(words in found for found in script_contradictions(content))

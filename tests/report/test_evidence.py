@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from repro_audit.errors import EvidenceError
 from repro_audit.records import SCHEMA_VERSION, FailureKind
 from repro_audit.report import evidence
-from tests import sample_reports
+from tests import sample_reports, sample_scripts
 
 GOLDEN = Path(__file__).with_name("golden_evidence.yaml")
 
@@ -23,6 +23,28 @@ def text():
 def test_what_was_written_reads_back_equal():
     report = sample_reports.report()
     assert evidence.from_yaml(evidence.to_yaml(report)) == report
+
+
+@pytest.mark.parametrize("report", [sample_scripts.report(), sample_scripts.failing()], ids=["passing", "failing"])
+def test_the_report_on_a_script_reads_back_equal_by_us_and_by_others(report):
+    text = evidence.to_yaml(report)
+    assert evidence.from_yaml(text) == report
+    assert yaml.safe_load(text) == msgspec.json.decode(msgspec.json.encode(report))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("verdict: FAIL", "verdict: PASS", "give the verdict FAIL"),
+        ("script_schema_version: 1", "script_schema_version: 99", "newer"),
+        ("losses_equal: 1", "losses_equal: many", "losses_equal"),
+    ],
+)
+def test_a_changed_report_on_a_script_is_refused_with_the_reason(old, new, words):
+    text = evidence.to_yaml(sample_scripts.failing())
+    assert old in text
+    with pytest.raises(EvidenceError, match=words):
+        evidence.from_yaml(text.replace(old, new))
 
 
 def test_the_golden_file_is_what_is_written():
