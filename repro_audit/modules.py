@@ -17,19 +17,19 @@ def find_module(name: str) -> Path:
     """
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
-        raise WorkloadError(f"{name!r} is no module name; name a workload as module:Class")
+        raise WorkloadError(f"{name!r} is no module name; name a workload as module:Class, a script as package.module")
     locations: Sequence[str] = [str(Path.cwd()), *sys.path]
     spec: ModuleSpec | None = None
     for depth in range(1, len(parts) + 1):
         spec = _find_spec(parts[:depth], locations)
         if spec is None:
             raise WorkloadError(
-                f"no module {'.'.join(parts[:depth])} in the current directory or in {sys.executable}'s environment; "
-                "check the name in module:Class"
+                f"no module {name}: {'.'.join(parts[:depth])} is neither in the current directory nor in "
+                f"{sys.executable}'s environment; check the name"
             )
         locations = list(spec.submodule_search_locations or [])
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise WorkloadError(f"module {name} has no Python source file; name the module that defines the class")
+        raise WorkloadError(f"module {name} has no Python source file; name one that has")
     return Path(spec.origin)
 
 

@@ -131,7 +131,7 @@ def load_recording(path: Path) -> Recorded:
     Raises:
         EvidenceError: It is absent, damaged, or of a schema to come.
     """
-    folder = path if path.is_dir() else path.parent
+    folder = path.parent if path.name == FILE_NAME else path
     file = folder / FILE_NAME
     try:
         if file.stat().st_size > MAXIMUM_BYTES:

@@ -97,7 +97,7 @@ class ScriptRuns:
             working_directory=str(directory),
             copied_from=str(self.origin),
             mode=mode,
-            folder=str(folder),
+            folder=str(folder.absolute()),
             record_path=str(self.scratch / f"{name}.json"),
             schedule=self.schedule,
             remedies=remedies,

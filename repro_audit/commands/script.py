@@ -118,6 +118,8 @@ def _target(arguments: Namespace) -> Script:
     if arguments.run_module is not None:
         name = arguments.run_module
         path = find_module(name)
+        if path.name == "__init__.py":  # a package runs by its `__main__`
+            path = path.with_name("__main__.py")
     elif words:
         name = words.pop(0)
         path = Path(name)
@@ -144,6 +146,7 @@ def record(arguments: Namespace) -> int:
     target = _target(arguments)
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
     variables = worker_environment(os.environ, cublas_workspace)
+    schedule = load_recording(arguments.like).recording.schedule if arguments.like is not None else None
     rank = os.environ.get("RANK", "")
     folder = arguments.output / f"rank{rank}" if rank.isdecimal() else arguments.output
     if folder.exists() and any(folder.iterdir()):
@@ -152,7 +155,6 @@ def record(arguments: Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot make {folder}: {error.strerror or error}; name another with --output") from error
-    schedule = load_recording(arguments.like).recording.schedule if arguments.like is not None else None
     task = ScriptTask(
         run=folder.name,
         script=target,
