@@ -438,7 +438,10 @@ def test_a_class_of_a_module_has_its_variants_and_one_can_be_chosen(package, bun
         ("mypackage.models:", r"defines no class ''; name the module"),
         ("mypackage.missing:Net", r"no module mypackage\.missing: .*check the name"),
         ("mypackage.models.deeper:Net", r"no module mypackage\.models\.deeper"),
-        ("no_such_package.models:Net", r"no module no_such_package.models: no_such_package is neither in the current directory"),
+        (
+            "no_such_package.models:Net",
+            r"no module no_such_package.models: no_such_package is neither in the current directory",
+        ),
         ("my-package:Net", r"'my-package' is no module name"),
         (".models:Net", r"'.models' is no module name"),
         ("sys:Net", r"module sys has no Python source file"),

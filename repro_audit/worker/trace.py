@@ -7,6 +7,7 @@ the next. Nothing keeps a tensor alive: storages are held by weak references.
 
 import os
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -25,6 +26,9 @@ from repro_audit.worker.trace_tensors import generator_digest, store_outputs
 FORWARD_LIMIT = 200_000
 """Forward ops whose lines are remembered for their backward ops."""
 
+
+_UNTOLD = (torch.Generator, torch.UntypedStorage, torch.storage.TypedStorage)
+"""Arguments whose text says nothing: their content does, where it is used."""
 
 _SCALARS = frozenset({int, float, bool, type(None)})
 
@@ -64,7 +68,7 @@ class Tracer:
         self._save = torch.save
         self._none = self._writer.names.number("")
         self._closed = False
-        self._owner = os.getpid()
+        _close_in_children(self)
 
     def start(self) -> None:
         """Begins to record."""
@@ -100,17 +104,24 @@ class Tracer:
             self._closed = True
             self._writer.close()
 
+    def abandon(self) -> None:
+        """Records nothing more, and leaves the file as it is."""
+        if self._mode is not None:
+            self._mode.tracer = None
+        self._mode = None
+        self._closed = True
+
     # ------------------------------------------------------------------ one op
 
     def execute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Executes an op and records it."""
-        if os.getpid() != self._owner:
-            return func(*args, **kwargs)
         known = self._ops.get(func)
         if known is None:
             op = describe(func)
             known = self._ops[func] = op, self._writer.names.number(op.name)
         op, number = known
+        if op.is_bookkeeping:
+            return op.call(*args, **kwargs)
         module, line = self._place(sys._getframe(2))
         if not self._modules.wanted(module, self._writer.names):
             return func(*args, **kwargs)
@@ -133,7 +144,7 @@ class Tracer:
         generator = generator_digest((*args, *kwargs.values())) if op.draws else b""
         arguments = self._argument_number(rest) if rest else self._none
         outputs: list[Any] = []
-        result = func(*args, **kwargs)
+        result = op.call(*args, **kwargs)
         if written:
             wrote = self._memory.wrote
             for tensor in written:
@@ -229,13 +240,16 @@ class Tracer:
 
     def _others(self, value: Any, inputs: list[Any] | None, rest: list[Any]) -> Sequence[torch.Tensor]:
         """Notes an argument that is no tensor; a list of tensors is noted in `inputs`, or returned."""
-        if isinstance(value, list | tuple) and any(isinstance(one, torch.Tensor) for one in value):
+        if isinstance(value, (list, tuple)):
             tensors = [one for one in value if isinstance(one, torch.Tensor)]
+            if not tensors:
+                rest.append(tuple(value))
+                return ()
             if inputs is None:
                 return tensors
             for one in tensors:
                 inputs += self._memory.took(one)
-        elif not isinstance(value, torch.Generator | torch.UntypedStorage | torch.storage.TypedStorage):
+        elif not isinstance(value, _UNTOLD):
             rest.append(value)
         return ()
 
@@ -244,6 +258,9 @@ class Tracer:
     ) -> None:
         for key, value in kwargs.items():
             rest.append(key)
+            if type(value) in _SCALARS:
+                rest.append(value)
+                continue
             for tensor in (value,) if isinstance(value, torch.Tensor) else self._others(value, None, rest):
                 if key in op.written:
                     written.append(tensor)
@@ -282,6 +299,18 @@ class Tracer:
                 self._arguments.clear()
             number = self._arguments[key] = self._writer.names.number(_argument_text(rest))
         return number
+
+
+def _close_in_children(tracer: Tracer) -> None:
+    """Has a forked child trace nothing: the file is its parent's."""
+    reference = weakref.ref(tracer)
+
+    def forked() -> None:
+        tracer = reference()
+        if tracer is not None:
+            tracer.abandon()
+
+    os.register_at_fork(after_in_child=forked)
 
 
 _dynamo: Any = torch._C._dynamo.eval_frame

@@ -3,14 +3,15 @@
 Every function here runs several times an op, so it asks a tensor for nothing twice.
 """
 
+import ctypes
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from xxhash import xxh3_128_digest
 
 from repro_audit.trace_file import EXTERNAL, OVERLAPPING, UNDIGESTED, UNINITIALISED, Names
-from repro_audit.worker.bits import memory_of
 from repro_audit.worker.modes import undisturbed
 from repro_audit.worker.trace_tensors import composite_digest, dense_elements, kind_text, logical_digest, overlaps
 
@@ -46,7 +47,7 @@ class _Storage(weakref.ref[torch.UntypedStorage]):
 class _Kind:
     """What tensors of one dtype, shape, strides and class have in common."""
 
-    __slots__ = ("itemsize", "number", "overlapping", "simple", "size")
+    __slots__ = ("itemsize", "memory_at", "number", "overlapping", "simple", "size")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -55,6 +56,8 @@ class _Kind:
         """Whether it is a piece of memory and nothing else."""
         self.size = -1
         """Bytes that it covers without gaps; -1 where there are some, or on another device than the CPU."""
+        self.memory_at: Callable[[int], Any] | None = None
+        """Those bytes at an address, to be read while they are not freed."""
         self.itemsize = 1
         self.overlapping = False
         """Whether elements share memory."""
@@ -181,6 +184,8 @@ class Memory:
         kind.itemsize = tensor.itemsize
         elements = dense_elements(shape, stride) if tensor.is_cpu and not tensor.is_complex() else -1
         kind.size = elements * tensor.itemsize if elements >= 0 else -1
+        if kind.size > 0:
+            kind.memory_at = (ctypes.c_char * kind.size).from_address
         kind.overlapping = overlaps(shape, stride)
         return kind
 
@@ -208,14 +213,14 @@ class Memory:
         """Digests a tensor's memory, and remembers that."""
         offset = tensor.storage_offset() * kind.itemsize
         try:
-            if kind.size < 0 or tensor.is_neg():
-                digest = logical_digest(tensor)
-            elif kind.size == 0:
+            if kind.size == 0:
                 digest = _EMPTY
+            elif kind.memory_at is None or tensor.is_neg():
+                digest = logical_digest(tensor)
             elif offset + kind.size > tensor.untyped_storage().nbytes():
                 return kind.number, b"", flags | UNDIGESTED  # freed
             else:
-                digest = xxh3_128_digest(memory_of(tensor.data_ptr(), kind.size))
+                digest = xxh3_128_digest(kind.memory_at(tensor.data_ptr()))
             version = -1 if tensor.is_inference() else tensor._version
         except (RuntimeError, NotImplementedError, ValueError):
             return kind.number, b"", flags | UNDIGESTED

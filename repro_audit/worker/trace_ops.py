@@ -1,5 +1,6 @@
 """What an op does with its tensors, as far as its schema says, and where the schema says too little."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +110,8 @@ class Op:
     """What is known of an op before it runs."""
 
     name: str
+    call: Callable[..., Any]
+    """Executes it, without what an `OpOverload` does for tracing compilers."""
     written: frozenset[int | str]
     """Positions, and names of keyword arguments, that the schema marks as written."""
     unsaid: tuple[int, ...]
@@ -123,6 +126,8 @@ class Op:
     reads_only: bool
     """Whether all that it does with its arguments is to read them."""
     draws: bool
+    is_bookkeeping: bool
+    """Whether it computes nothing: marks for profilers."""
     in_flight: bool
     side_outputs: tuple[int, ...]
 
@@ -143,6 +148,7 @@ def describe(func: Any) -> Op:
     unsaid, is_scaled = _UNSAID_WRITES.get(name, ()), name in _SCALED
     return Op(
         name=str(func),
+        call=getattr(func, "_op", func),
         written=frozenset(written),
         unsaid=unsaid,
         is_view=is_view,
@@ -152,6 +158,7 @@ def describe(func: Any) -> Op:
         is_scaled=is_scaled,
         gives=any(value.alias_info is None or not value.alias_info.is_write for value in schema.returns),
         reads_only=not (written or unsaid or is_view or is_scaled),
+        is_bookkeeping=name.startswith("profiler::"),
         draws=torch.Tag.nondeterministic_seeded in func.tags,
         in_flight=name.startswith(_IN_FLIGHT),
         side_outputs=_SIDE_OUTPUTS.get(name, ()),

@@ -59,7 +59,10 @@ def kind_text(dtype: torch.dtype, shape: Sequence[int], stride: Sequence[int] | 
 
 
 def logical_digest(tensor: torch.Tensor) -> bytes:
-    """xxh3_128 of a strided tensor's bytes in C order, wherever they lie."""
+    """xxh3_128 of a strided tensor's bytes in C order, wherever they lie; what an expanded one repeats is read once."""
+    for dimension, (size, step) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        if step == 0 and size > 1:
+            tensor = tensor.narrow(dimension, 0, 1)
     hasher = xxh3_128()
     for buffer in buffers(tensor.detach()):
         hasher.update(buffer)
