@@ -24,6 +24,8 @@ format: $(VENV)/.development
 
 benchmark: $(VENV)/.development  ## the ratios that the README quotes
 	$(BIN)/python benchmarks/suite.py
+	$(BIN)/python benchmarks/script.py
+	$(BIN)/python benchmarks/trace.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,12 +2,13 @@
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from repro_audit.interpreter import Interpreter
 from repro_audit.launch import read_measurement
 from repro_audit.plan import Zygote
 from repro_audit.recording import Recorded, source_line
@@ -20,6 +21,7 @@ from repro_audit.script_notes import first_non_finite
 from repro_audit.script_records import (
     Cause,
     CauseKind,
+    Observation,
     Remedy,
     ScriptDivergence,
     Trace,
@@ -150,43 +152,47 @@ class Investigation:
             CauseKind.LOADER_ORDER,
         }:
             return causes
-        for remedies, words, find in (
-            ((Remedy.SEEDED,), "the global generators seeded before the first line", self._unseeded),
-            ((Remedy.SEEDED, Remedy.ENTROPY), "the operating system's entropy fixed as well", self._entropy),
-        ):
-            agreed = self._agree(remedies, words)
-            if agreed is None:
-                return causes
-            if agreed:
-                return [*find(location), *causes]
-        if self._agree_with_hash_seed():
-            causes.insert(0, self._hash_order(location))
-        return causes
-
-    def _agree(self, remedies: tuple[Remedy, ...], words: str) -> bool | None:
-        """Whether pairs of runs agree under a condition; None where there is no time left to find out."""
-        for _ in range(PAIRS):
+        tests: tuple[tuple[Remedy, str, Callable[[Location | None, _Asked], Iterator[Cause]]], ...] = (
+            (Remedy.SEEDED, "the global generators seeded before the first line", self._unseeded),
+            (Remedy.ENTROPY, "the operating system's entropy fixed as well", self._entropy),
+            (Remedy.HASH_SEED, f"PYTHONHASHSEED={FIXED_HASH_SEED}", self._hash_order),
+            (Remedy.CLOCK, "seeds, entropy and the clock fixed", self._clock),
+            (Remedy.PROCESS, "seeds, entropy, the clock and the process id fixed", self._process),
+        )
+        remedies: tuple[Remedy, ...] = ()
+        for remedy, words, find in tests:
             if time.monotonic() > self.deadline:
                 self.tests.append(f"with {words}: not tested, the time for it was over")
-                return None
-            if not self._pair_agrees(remedies, None):
-                self.tests.append(f"with {words}: the runs still differ")
-                return False
-        self.tests.append(f"with {words}: {PAIRS} of {PAIRS} pairs of runs agree")
-        return True
+                break
+            if remedy is Remedy.HASH_SEED:
+                asked = self._asked_with_hash_seed()
+            else:
+                remedies += (remedy,)
+                asked = self._asked_when_agreeing(remedies, None)
+            if asked is not None:
+                self.tests.append(f"with {words}: {PAIRS} of {PAIRS} pairs of runs agree")
+                return [*find(location, asked), *causes]
+            self.tests.append(f"with {words}: the runs still differ")
+        return causes
 
-    def _agree_with_hash_seed(self) -> bool:
-        if time.monotonic() > self.deadline or "PYTHONHASHSEED" in self.runs.variables:
-            return False
+    def _asked_with_hash_seed(self) -> "_Asked | None":
+        if "PYTHONHASHSEED" in self.runs.variables:
+            return None  # fixed already
         with self.runs.other_pair({"PYTHONHASHSEED": FIXED_HASH_SEED}) as pair:
-            for _ in range(PAIRS):
-                if not self._pair_agrees((), pair):
-                    self.tests.append(f"with PYTHONHASHSEED={FIXED_HASH_SEED}: the runs still differ")
-                    return False
-        self.tests.append(f"with PYTHONHASHSEED={FIXED_HASH_SEED}: {PAIRS} of {PAIRS} pairs of runs agree")
-        return True
+            return self._asked_when_agreeing((), pair)
 
-    def _pair_agrees(self, remedies: tuple[Remedy, ...], pair: object) -> bool:
+    def _asked_when_agreeing(
+        self, remedies: tuple[Remedy, ...], pair: Mapping[Zygote, Interpreter] | None
+    ) -> "_Asked | None":
+        """What the script asked for where pairs of runs agree under a condition; None where they do not."""
+        asked: _Asked | None = None
+        for _ in range(PAIRS):
+            asked = self._pair_asked(remedies, pair)
+            if asked is None:
+                return None
+        return asked
+
+    def _pair_asked(self, remedies: tuple[Remedy, ...], pair: Mapping[Zygote, Interpreter] | None) -> "_Asked | None":
         recorded: list[Recorded] = []
         with tempfile.TemporaryDirectory(prefix="repro-audit-test-", ignore_cleanup_errors=True) as folder:
             for zygote in (Zygote.A, Zygote.B):
@@ -199,13 +205,15 @@ class Investigation:
                     Mode.STRICT,
                     Path(folder) / name,
                     remedies=remedies,
-                    pair=pair,  # type: ignore[arg-type]
+                    pair=pair,
                 )
                 recorded.append(made.recorded)
             comparison = compare_recordings(recorded[0], recorded[1])
-        return comparison.divergence is None and comparison.observations > 0
+            if comparison.divergence is not None or not comparison.results:
+                return None
+            return [remark for _, remark in recorded[0].remarks()]
 
-    def _unseeded(self, location: Location | None) -> Iterator[Cause]:
+    def _unseeded(self, location: Location | None, _: "_Asked") -> Iterator[Cause]:
         proof = f"{PAIRS} pairs of runs agree once the audit seeds Python's, NumPy's and PyTorch's generators first"
         seeds = [remark for _, remark in seedings(self.first)]
         drawn = location.line if location is not None and location.kind == "generator" else None
@@ -226,7 +234,7 @@ class Investigation:
                 line=drawn or self.divergence.line,
             )
 
-    def _entropy(self, location: Location | None) -> Iterator[Cause]:
+    def _entropy(self, location: Location | None, _: "_Asked") -> Iterator[Cause]:
         proof = f"{PAIRS} pairs of runs agree once the operating system's entropy is replaced by a fixed sequence"
         remarks = own_generators(self.first)
         for remark in remarks[:3]:
@@ -248,14 +256,35 @@ class Investigation:
                 line=_line(location) or self.divergence.line,
             )
 
-    def _hash_order(self, location: Location | None) -> Cause:
-        return Cause(
+    def _hash_order(self, location: Location | None, _: "_Asked") -> Iterator[Cause]:
+        yield Cause(
             kind=CauseKind.HASH_ORDER,
             statement="the result depends on string hashes, which Python salts at each start: on the order of a set, "
             "or on hash(); sort before iterating",
             proof=f"{PAIRS} pairs of runs agree with PYTHONHASHSEED={FIXED_HASH_SEED} set before the start",
             line=_line(location) or self.divergence.line,
         )
+
+    def _clock(self, location: Location | None, asked: "_Asked") -> Iterator[Cause]:
+        proof = f"{PAIRS} pairs of runs agree once every clock that the script reads shows the same in both"
+        return self._surroundings(location, asked, CauseKind.CLOCK, "clock", "the clock", proof)
+
+    def _process(self, location: Location | None, asked: "_Asked") -> Iterator[Cause]:
+        proof = f"{PAIRS} pairs of runs agree once the script is told the same process id in both"
+        return self._surroundings(location, asked, CauseKind.PROCESS, "process", "the process id", proof)
+
+    def _surroundings(
+        self, location: Location | None, asked: "_Asked", kind: CauseKind, name: str, words: str, proof: str
+    ) -> Iterator[Cause]:
+        lines = [(source_line(one.line), one.context.get("function", "")) for one in asked if one.name == name]
+        first = lines[0][0] if lines else _line(location) or self.divergence.line
+        others = f"; {len(lines) - 1} other lines ask for it as well" if len(lines) > 1 else ""
+        function = f" (by {lines[0][1]})" if lines else ""
+        yield Cause(kind=kind, statement=f"the result depends on {words}{function}{others}", proof=proof, line=first)
+
+
+_Asked = list[Observation]
+"""Remarks on what a script asked for, of one of the runs that agreed."""
 
 
 def _line(location: Location | None) -> SourceLine | None:

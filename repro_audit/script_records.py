@@ -157,10 +157,12 @@ class Remedy(StrEnum):
     """Global generators are seeded before the first line."""
     ENTROPY = "entropy"
     """Besides, generators made without a seed get a fixed one."""
+    CLOCK = "clock"
+    """The script's own lines read a clock that shows the same in every run."""
+    PROCESS = "process"
+    """They are told the same process id in every run."""
     HASH_SEED = "hash_seed"
     """`PYTHONHASHSEED` is fixed before the interpreter starts."""
-    THREADS = "threads"
-    """`OMP_NUM_THREADS` is 1 before the interpreter starts."""
     NO_FILL = "no_fill"
     """Strict mode does not fill uninitialised memory."""
 
@@ -339,6 +341,8 @@ class CauseKind(StrEnum):
     FILE = "file carried over"
     CONTROL_FLOW = "control flow"
     ENTROPY_CALL = "value from the operating system's entropy"
+    CLOCK = "value from the clock"
+    PROCESS = "value from the process id"
 
 
 CAUSE_ORDER = (
@@ -349,6 +353,8 @@ CAUSE_ORDER = (
     CauseKind.OWN_GENERATOR,
     CauseKind.ENTROPY_CALL,
     CauseKind.HASH_ORDER,
+    CauseKind.CLOCK,
+    CauseKind.PROCESS,
     CauseKind.OVERLAP,
     CauseKind.UNINITIALISED,
     CauseKind.KERNEL,

@@ -64,6 +64,15 @@ loss.backward()
 """
 )
 
+DATETIME_VALUE = CLOCK_VALUE.replace("time.time_ns() % 10**9", "datetime.now().microsecond").replace(
+    "import os", "from datetime import datetime\nimport os"
+)
+
+PID_VALUE = CLOCK_VALUE.replace("time.time_ns() % 10**9", "os.getpid()")
+
+# Where an object lies in memory: of no condition that is tested.
+OTHER_VALUE = CLOCK_VALUE.replace("time.time_ns() % 10**9", "(id(object()) // 16 % 2**40)")
+
 ENTROPY = (
     TRAIN
     + """
@@ -103,7 +112,10 @@ FAULTS = {
     "pid_seed": (PID_SEED, CauseKind.SEED_DIFFERS, "# here"),
     "clock_seed": (CLOCK_SEED, CauseKind.SEED_DIFFERS, "# here"),
     "hash_order": (HASH_ORDER, CauseKind.HASH_ORDER, "# here"),
-    "clock_value": (CLOCK_VALUE, CauseKind.VALUE, "# here"),
+    "clock_value": (CLOCK_VALUE, CauseKind.CLOCK, "# here"),
+    "datetime_value": (DATETIME_VALUE, CauseKind.CLOCK, "# here"),
+    "pid_value": (PID_VALUE, CauseKind.PROCESS, "# here"),
+    "other_value": (OTHER_VALUE, CauseKind.VALUE, "# here"),
     "entropy": (ENTROPY, CauseKind.ENTROPY_CALL, "# here"),
     "other_order": (OTHER_ORDER, CauseKind.ENTROPY_CALL, "# here"),
     "race": (RACE, CauseKind.OVERLAP, "# here"),

@@ -31,6 +31,7 @@ from repro_audit.worker.observation.files import Files
 from repro_audit.worker.observation.hooks import listen
 from repro_audit.worker.observation.observer import Observer, Paths
 from repro_audit.worker.observation.processes import LAST_WORDS, follow, watch_programs
+from repro_audit.worker.observation.surroundings import fix_clock, fix_process
 from repro_audit.worker.source_lines import line_of_stack
 
 SEED = 0
@@ -53,6 +54,8 @@ READ_AT_START = (
 )
 """Beginnings of the names of variables that libraries read when they are loaded: too late once PyTorch is there."""
 
+_now = time.time  # a remedy replaces the script's
+
 
 class _Run:
     """One run of a script, and its record."""
@@ -72,7 +75,7 @@ class _Run:
             self.tracing = Tracing(task.trace, self.observer)
         self.outcome: ScriptOutcome = Failed(kind=FailureKind.RECORD, detail="the run was not finished")
         self._flags_start: dict[str, str] = {}
-        self._started = time.time()
+        self._started = _now()
         self._written = False
 
     def make(self) -> ScriptRecord:
@@ -93,7 +96,7 @@ class _Run:
             if task.mode is Mode.WARN_ONLY:
                 stack.enter_context(self.log)
             self._observe()
-            self._started = time.time()
+            self._started = _now()
             self.outcome = self._outcome()
             self._wind_up()
             self.observer.end()
@@ -107,6 +110,10 @@ class _Run:
         follow(self.observer, Path(self._task.folder), self._task.working_directory, self._task.copied_from)
         watch_programs(self.observer)
         LAST_WORDS.append(self._last_words)
+        if Remedy.CLOCK in self._task.remedies:
+            fix_clock(self.observer)
+        if Remedy.PROCESS in self._task.remedies:
+            fix_process(self.observer)
         if self.tracing is not None:
             self.tracing.begin()
 
@@ -190,7 +197,7 @@ class _Run:
             schedule=self.observer.schedule,
             process=os.getpid(),
             started=repr(self._started),
-            ended=repr(time.time()),
+            ended=repr(_now()),
             files_written=self.files.written,
             files_read=self.files.read,
         )

@@ -1,0 +1,111 @@
+"""Holds fixed what the script itself asks of the clock and of its process, to test whether a divergence comes from it.
+
+Only calls from the user's own lines get fixed answers: libraries wait, log and name files by the real ones. The lines
+that asked are remarked, each once.
+"""
+
+import datetime
+import functools
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from repro_audit.script_records import Point
+from repro_audit.worker.observation.observer import Observer
+from repro_audit.worker.source_lines import line_of_stack
+
+CLOCK = "clock"
+PROCESS = "process"
+"""Names of the remarks."""
+
+_START_SECONDS = 1_700_000_000
+_TICK_NANOSECONDS = 1_000_000
+"""How much later it is each time the script asks, so that a loop that waits for a time comes to its end."""
+
+_PROCESS_ID = 4242
+
+_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+
+
+class _Asked:
+    """Who asked, and how often."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._lines: set[tuple[str, str]] = set()
+        self._ticks = 0
+
+    def by_user(self, frame: FrameType, name: str, function: str) -> bool:
+        """Whether the caller is a line of the user's own."""
+        line = line_of_stack(frame)
+        if line is None or line.path != frame.f_code.co_filename:
+            return False
+        key = name, f"{line.path}:{line.line}"
+        if key not in self._lines:
+            self._lines.add(key)
+            with self._observer.guarded() as observing:
+                if observing:
+                    self._observer.remark(Point.SEED, name, frame, {"function": function})
+        return True
+
+    def nanoseconds(self) -> int:
+        """A time, a tick later than the last."""
+        self._ticks += 1
+        return _START_SECONDS * 10**9 + self._ticks * _TICK_NANOSECONDS
+
+    def seconds(self) -> float:
+        """The same in seconds."""
+        return self.nanoseconds() / 10**9
+
+
+def fix_clock(observer: Observer) -> None:
+    """Has every clock that the user's lines read show the same in every run."""
+    asked = _Asked(observer)
+    for name in _CLOCKS:
+        _replace(time, name, asked.seconds, asked, CLOCK)
+        _replace(time, f"{name}_ns", asked.nanoseconds, asked, CLOCK)
+
+    class Datetime(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Any:
+            if asked.by_user(sys._getframe(1), CLOCK, "datetime.now"):
+                return cls.fromtimestamp(asked.seconds(), tz)
+            return super().now(tz)
+
+        @classmethod
+        def today(cls) -> Any:
+            return cls.now()
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            if asked.by_user(sys._getframe(1), CLOCK, "datetime.utcnow"):
+                return cls.fromtimestamp(asked.seconds(), datetime.UTC).replace(tzinfo=None)
+            return super().now(datetime.UTC).replace(tzinfo=None)
+
+    Datetime.__name__ = Datetime.__qualname__ = "datetime"
+    datetime.datetime = Datetime  # type: ignore[misc]
+
+
+def fix_process(observer: Observer) -> None:
+    """Has the process and its parent have the same numbers in every run, as far as the user's lines ask for them."""
+    asked = _Asked(observer)
+    for owner, name in ((os, "getpid"), (os, "getppid"), (threading, "get_native_id"), (threading, "get_ident")):
+        _replace(owner, name, lambda: _PROCESS_ID, asked, PROCESS)
+
+
+def _replace(owner: Any, name: str, fixed: Callable[[], Any], asked: _Asked, kind: str) -> None:
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def replaced() -> Any:
+        if asked.by_user(sys._getframe(1), kind, f"{owner.__name__}.{name}"):
+            return fixed()
+        return original()
+
+    setattr(owner, name, replaced)
