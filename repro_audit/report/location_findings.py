@@ -28,10 +28,11 @@ def location_findings(location: Location | None, name: str = "") -> Iterator[Fin
         )
         return
     lines = [place(location.line)]
-    if location.first is not None:
-        lines += [f"first:  {_op(location.first)}"]
-    if location.second is not None:
-        lines += [f"second: {_op(location.second)}"]
+    first, second = (None if op is None else _op(op) for op in (location.first, location.second))
+    if first == second:
+        lines.append(f"both runs: {first}")
+    else:
+        lines += [f"{words}{op}" for words, op in (("first:  ", first), ("second: ", second)) if op is not None]
     if location.distance is not None:
         lines += list(distance_lines(location.distance))
     if location.distance_note:

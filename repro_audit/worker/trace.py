@@ -257,7 +257,7 @@ class Tracer:
         self, op: Op, kwargs: dict[str, Any], inputs: list[Any], written: list[torch.Tensor], rest: list[Any]
     ) -> None:
         for key, value in kwargs.items():
-            rest.append(key)
+            rest.append(f"{key}=")
             if type(value) in _SCALARS:
                 rest.append(value)
                 continue
@@ -322,7 +322,7 @@ def _keeps_off_dynamo() -> bool:
 
 
 def _argument_text(rest: list[Any]) -> str:
-    return ", ".join(str(value) for value in rest)
+    return ", ".join(str(value) for value in rest).replace("=, ", "=")
 
 
 class _Mode(TorchDispatchMode):

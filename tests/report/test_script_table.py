@@ -37,7 +37,7 @@ def test_a_failure_shows_where_the_op_the_cause_and_what_was_tested():
     assert "/home/user/train.py:18 table.add_(rows)" in text
     assert "first (strict-a): 0.5 (0x3f000000)" in text
     assert "aten.add_.Tensor is the first op whose inputs are equal" in text
-    assert "#5 aten.add_.Tensor(float32[8]) -> float32[8] in Net.encoder" in text
+    assert "first: #5 aten.add_.Tensor(float32[8]) -> float32[8] in Net.encoder" in text
     assert "3 of 2048 elements differ (0.146 %), float32, shape [64, 32]" in text
     assert "2 later ops part independently" in text
     assert "cause: write to a view whose elements share memory: it races" in text
