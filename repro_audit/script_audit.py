@@ -25,9 +25,10 @@ from repro_audit.records import (
 from repro_audit.report.progress import Progress
 from repro_audit.script_canary import canary_is_caught
 from repro_audit.script_causes import ranked, recorded_causes
-from repro_audit.script_investigation import Investigation, explain_non_finite
+from repro_audit.script_hazards import examine
+from repro_audit.script_investigation import Investigation
 from repro_audit.script_launch import RecordedRun
-from repro_audit.script_notes import notes_on, timing_hazard
+from repro_audit.script_notes import notes_on
 from repro_audit.script_records import (
     RECORDING_SCHEMA_VERSION,
     Cause,
@@ -128,15 +129,15 @@ def audit_script(
         first, restarted = _first_run(audit)
         settings = msgspec.structs.replace(settings, variables=restarted)
         wanted = repeats or next(count for limit, count in REPEATS if first.ended.duration_ms <= 1000 * limit)
-        hazard = timing_hazard(first.recorded)
         settings = msgspec.structs.replace(settings, repeats=wanted)
         try:
             others: list[RecordedRun] = []
-            limit = HAZARD_REPEATS if hazard and repeats is None and wanted == REPEATS[0][1] else wanted
+            hazards = examine(runs, progress, first)
+            notes += [*hazards.by_luck, *hazards.hidden]
+            limit = HAZARD_REPEATS if hazards.by_luck and repeats is None and wanted == REPEATS[0][1] else wanted
             while len(others) < wanted or (len(others) < limit and not any(one.divergence for one in comparisons)):
                 others.append(audit.make(f"strict-b{len(others) + 1}", Zygote.B, Mode.STRICT))
                 comparisons.append(compare_recordings(first.recorded, others[-1].recorded))
-            notes += [hazard] if hazard else []
             audit.make("warn_only", Zygote.A, Mode.WARN_ONLY)
             diverged = next((one for one in zip(comparisons, others, strict=True) if one[0].divergence), None)
             deadline = time.monotonic() + budget_seconds
@@ -156,8 +157,6 @@ def audit_script(
                 causes += investigation.test(location)
                 causes = ranked(causes)
                 tests += investigation.tests
-            else:
-                notes += explain_non_finite(runs, progress, first.recorded)
         except KeyboardInterrupt:
             complete = False
         recorded = [made.recorded for made in audit.made]

@@ -16,8 +16,8 @@ from repro_audit.recording_compare import compare_recordings
 from repro_audit.records import Location, MeasureTask, Mode, SourceLine
 from repro_audit.report.progress import Progress
 from repro_audit.script_causes import own_generators, seedings
-from repro_audit.script_location import Fetched, first_uninitialised_read, locate_origin
-from repro_audit.script_notes import first_non_finite
+from repro_audit.script_hazards import TRACED_FACTOR
+from repro_audit.script_location import Fetched, locate_origin
 from repro_audit.script_records import (
     Cause,
     CauseKind,
@@ -30,9 +30,6 @@ from repro_audit.script_runs import FIXED_HASH_SEED, ScriptRuns
 
 WHOLE_SECONDS = 20.0
 """A script whose run takes no longer is traced from its first line; else from where the runs still agreed."""
-
-TRACED_FACTOR = 20.0
-"""How much longer a traced run may take than an untraced one's limit."""
 
 PAIRS = 2
 """Pairs of runs that have to agree under a fixed condition before it is called the cause."""
@@ -325,35 +322,3 @@ def _shown_by_trace(location: Location | None) -> Iterator[Cause]:
             proof="the order of ops in two traced runs",
             line=line,
         )
-
-
-def explain_non_finite(runs: ScriptRuns, progress: Progress, first: Recorded) -> Iterator[str]:
-    """Says of a loss that is not a number whether it is one without strict mode's filling of uninitialised memory."""
-    found = first_non_finite(first)
-    if found is None:
-        return
-    number, text, line = found
-    seen = f"the loss is {text} from backward {number} on, at {line}"
-    with tempfile.TemporaryDirectory(prefix="repro-audit-fill-", ignore_cleanup_errors=True) as folder:
-        scratch = Path(folder)
-        progress.stage("without the fill of uninitialised memory")
-        unfilled = runs.make("no-fill", Zygote.A, Mode.STRICT, scratch / "no-fill", remedies=(Remedy.NO_FILL,))
-        other = first_non_finite(unfilled.recorded)
-        if other is not None and other[0] <= number:
-            yield f"{seen}, also without strict mode's fill of uninitialised memory; bits were compared all the same"
-            return
-        path = scratch / "fill.trace"
-        runs.make(
-            "trace-fill",
-            Zygote.A,
-            Mode.STRICT,
-            scratch / "trace",
-            trace=Trace(path=str(path)),
-            timeout_factor=TRACED_FACTOR,
-        )
-        read = first_uninitialised_read(path)
-    where = f": {read.op} at {read.line} reads memory that was allocated and never written" if read is not None else ""
-    yield (
-        f"{seen}. NaN appears only under strict mode, which fills uninitialised memory with it: uninitialised memory "
-        f"is read{where}. Without strict mode the result depends on what that memory held before"
-    )

@@ -7,7 +7,7 @@ from repro_audit.errors import EvidenceError
 from repro_audit.recording import source_line
 from repro_audit.records import Location, TracedOp
 from repro_audit.trace_compare import Origin, OriginKind, TraceComparison, compare_traces, differing_tensors
-from repro_audit.trace_file import EXTERNAL, UNINITIALISED, OpRecord, TensorSeen, TraceReader
+from repro_audit.trace_file import EXTERNAL, UNINITIALISED, OpRecord, TensorSeen
 
 _STATEMENTS = {
     OriginKind.KERNEL: "{op} is the first op whose inputs are equal, bit for bit, and whose outputs differ",
@@ -63,8 +63,8 @@ def _agreement(comparison: TraceComparison, window: str) -> Location:
         statement = "the traced runs differ, but in no op whose inputs are known to be equal"
     else:
         statement = (
-            "two traced runs agree: tracing, which makes each op wait for the one before it, hid the divergence; "
-            "it was seen untraced only"
+            "two traced runs agree in every op: the difference arises outside of PyTorch's ops, or tracing, which "
+            "makes each op wait for the one before it, hid it; it was seen untraced only"
         )
     return Location(agreed=True, kind="", statement=statement, ops=comparison.ops, window=window)
 
@@ -101,14 +101,3 @@ def _differs(origin: Origin) -> str:
     if one.generator != other.generator:
         parts.append("generator state")
     return ", ".join(parts)
-
-
-def first_uninitialised_read(trace: Path) -> OpRecord | None:
-    """The first op of a trace that read memory which nothing had been written to."""
-    try:
-        for record in TraceReader(trace):
-            if isinstance(record, OpRecord) and any(one.flags & UNINITIALISED for one in record.inputs):
-                return record
-    except EvidenceError:
-        return None
-    return None

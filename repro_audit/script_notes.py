@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from repro_audit.recording import Recorded
 from repro_audit.records import Mode
-from repro_audit.script_records import THREADS_SUFFIX, Finished, Point, ScriptComparison, ScriptSettings
+from repro_audit.script_records import Finished, Point, ScriptComparison, ScriptSettings
 
 
 def notes_on(
@@ -30,24 +30,6 @@ def notes_on(
         yield "the runs shared the working directory: what one leaves there, the next may read"
     for one in recorded:
         yield from one.recording.notes
-
-
-def timing_hazard(one: Recorded) -> str:
-    """What in a script depends on timing by design, as a sentence; empty where nothing was seen to."""
-    for _, remark in one.remarks():
-        if (
-            remark.point is Point.LOADER
-            and remark.context.get("in_order") == "False"
-            and int(remark.context.get("workers", "0")) > 1
-        ):
-            return (
-                f"the DataLoader made at {remark.line} has in_order=False and several workers: which batch comes first "
-                "depends on timing, and runs may agree by luck"
-            )
-    for name in one.stream_names:
-        if name.endswith(THREADS_SUFFIX) and any(item.point is Point.STEP for item in one.observations(name)):
-            return "the script trains in several threads, whose order depends on timing: runs may agree by luck"
-    return ""
 
 
 def _processes(one: Recorded) -> Iterator[str]:

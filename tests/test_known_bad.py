@@ -60,6 +60,35 @@ def test_every_kind_of_divergence_is_caught_and_placed(report, kind):
     assert result(report, name).verdict is Verdict.FAIL
 
 
+LOCATIONS = {
+    "aliasing_view_race": ("kernel", "aten.add_.Tensor", "as_strided"),
+    "divergence_parameter": ("control_flow", None, "weight.view(torch.int32)"),
+    "divergence_rng": ("control_flow", None, "torch.rand(1)"),
+    "operating_system_entropy": ("external_input", "aten.lift_fresh.default", "torch.from_numpy"),
+    "process_id_seed": ("generator", "aten.randn.default", "torch.randn(8"),
+    "string_hash_order": ("external_input", "aten.lift_fresh.default", "torch.tensor("),
+}
+
+
+@pytest.mark.parametrize("name", LOCATIONS)
+def test_the_op_where_two_repeats_part_is_named_with_its_line(report, name):
+    kind, op, text = LOCATIONS[name]
+    location = result(report, name).location
+    assert (location.kind, location.first.op if location.first else None) == (kind, op)
+    assert text in location.line.text
+    assert Path(location.line.path).name == f"{name}.py"
+
+
+def test_a_difference_outside_of_all_ops_is_not_put_on_one(report):
+    location = result(report, "divergence_structure").location
+    assert location.agreed
+    assert location.first is None
+
+
+def test_repeats_that_agree_are_not_traced(report):
+    assert result(report, "uninitialised_memory").location is None
+
+
 @pytest.mark.parametrize("kind", [kind for kind in FailureKind if kind is not FailureKind.TIMEOUT])
 def test_every_kind_of_failure_is_an_error_of_that_kind(report, kind):
     name = f"failure_{kind.value}"

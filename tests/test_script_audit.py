@@ -266,6 +266,48 @@ Trainer(torch.nn.Linear(4, 1), lambda y: y.square().mean()).fit(torch.randn(3, 2
 }
 
 
+SLOW_CONTROLS = {
+    "compiled": SEEDED
+    + """
+net = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU(), torch.nn.Linear(4, 1)))
+opt = torch.optim.Adam(net.parameters())
+for _ in range(3):
+    loss = net(torch.rand(2, 4)).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+    "spawned_workers": """
+import torch
+class Data(torch.utils.data.Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, n): return torch.full((4,), float(n)) + torch.rand(4) * 0.1
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    net = torch.nn.Linear(4, 1)
+    for x in torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=1, multiprocessing_context="spawn"):
+        net(x).sum().backward()
+""",
+    "replicated": SEEDED
+    + """
+net = torch.nn.DataParallel(torch.nn.Linear(4, 1))
+opt = torch.optim.SGD(net.parameters(), lr=0.1, foreach=True)
+for _ in range(3):
+    opt.zero_grad()
+    net(torch.rand(2, 4)).square().mean().backward()
+    opt.step()
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW_CONTROLS)
+def test_a_script_that_takes_long_to_start_and_repeats_passes(audit, name):
+    report = audit(SLOW_CONTROLS[name])
+    assert report.verdict is Verdict.PASS, (report.reason, report.recordings[0].outcome)
+    assert report.comparisons[0].losses >= 2
+
+
 @pytest.mark.parametrize("name", CONTROLS)
 def test_a_script_that_repeats_passes(audit, name):
     report = audit(CONTROLS[name])
@@ -337,6 +379,57 @@ def test_padding_that_was_never_written_is_told_of_a_loss_that_is_no_number(audi
     assert report.verdict is Verdict.PASS
     (note,) = (note for note in report.notes if "uninitialised memory" in note)
     assert f"script.py:{line_of(text, '# here')} reads memory that was allocated and never written" in note
+
+
+WHERE = (
+    SEEDED
+    + """
+w = torch.ones(4, requires_grad=True)
+spare = torch.empty(4)
+SPARE
+torch.where(w > 0, w, spare).sum().backward()  # here
+"""
+)
+
+
+def test_unwritten_memory_that_strict_mode_hides_is_told(audit):
+    report = audit(WHERE.replace("SPARE", ""))
+    assert report.verdict is Verdict.PASS
+    (note,) = (note for note in report.notes if "never written" in note)
+    assert note.startswith("aten.where.self at ")
+    assert f"script.py:{line_of(WHERE, '# here')} reads" in note
+
+
+def test_memory_that_was_written_is_not_told_of(audit):
+    report = audit(WHERE.replace("SPARE", "spare.zero_()"))
+    assert report.verdict is Verdict.PASS
+    assert not report.notes
+
+
+OVERLAP = (
+    SEEDED
+    + """
+w = torch.ones(1, requires_grad=True)
+base = torch.zeros(1000)
+base.as_strided((SIZE, SIZE), (1, 1)).add_(0.0)  # here
+(base.sum() * w).backward()
+"""
+)
+
+
+def test_a_race_that_changed_nothing_is_told_and_gets_more_repeats(audit):
+    report = audit(OVERLAP.replace("SIZE", "300"), repeats=None)
+    assert report.verdict is Verdict.PASS
+    assert len(report.comparisons) == 12
+    (note,) = (note for note in report.notes if "agree by luck" in note)
+    assert note.startswith("aten.add_.Tensor at ")
+    assert f":{line_of(OVERLAP, '# here')} writes to a view whose elements share memory" in note
+
+
+def test_what_one_thread_writes_is_no_race(audit):
+    report = audit(OVERLAP.replace("SIZE", "100"), repeats=None)
+    assert len(report.comparisons) == 5
+    assert not report.notes
 
 
 def test_a_loss_that_is_no_number_by_itself_is_not_blamed_on_memory(audit):
