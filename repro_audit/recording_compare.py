@@ -1,9 +1,10 @@
 """Finds the first place where two recordings of a script part, from their observations alone."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from repro_audit.recording import Recorded, source_line
 from repro_audit.records import Role
@@ -18,6 +19,10 @@ from repro_audit.script_records import (
 
 # What is computed first is the most telling: see `compare`.
 _ORDER = (Role.LOSS, Role.GRADIENT, Role.VALUE, Role.PARAMETER, Role.BUFFER, Role.OPTIMIZER, Role.RNG)
+
+
+_NUMBER = re.compile(r"#\d+")
+"""Tells the second object of a class from the first that a process has met."""
 
 
 @dataclass
@@ -51,9 +56,10 @@ def compare_recordings(first: Recorded, second: Recorded) -> ScriptComparison:
             (divergences if name == MAIN_STREAM else children).append(divergence)
     if children:
         others = [name for name in ordered if name != MAIN_STREAM]
-        if _together(others, first) == _together(others, second):
+        if _shared_out_differently(others, first, second):
             tally.notes.append(
-                "the processes of the script shared their work out differently; together they did the same"
+                "the processes of the script shared their work out differently; together they did the same, as far as "
+                "it was compared: all but what each was left with at its end"
             )
         else:
             divergences += children
@@ -203,15 +209,21 @@ def _file_and_line(observation: Observation) -> str:
 
 def _key(observation: Observation) -> str:
     """An observation without what depends on which process or thread made it, and when."""
-    name = observation.name.partition("#")[0]
     leaves = " ".join(f"{leaf}={digest}" for leaf, digest in sorted(observation.leaves.items()))
-    return f"{observation.point.value} {name} {_file_and_line(observation)} {leaves}"
+    return _NUMBER.sub("", f"{observation.point.value} {observation.name} {_file_and_line(observation)} {leaves}")
 
 
-def _together(names: list[str], recorded: Recorded) -> Mapping[str, int]:
-    # Whether everything was looked at depends on how many a process had made before.
-    keys = (_key(one) for name in names for one in _of(recorded, name) if one.leaves)
-    return Counter(keys)
+def _shared_out_differently(names: list[str], first: Recorded, second: Recorded) -> bool:
+    """Whether processes did the same together, but not each the same as its counterpart.
+
+    What a process is left with at its end depends on what it was given to do, and says nothing here.
+    """
+    ours, theirs = ({name: _done(recorded, name) for name in names} for recorded in (first, second))
+    return ours != theirs and Counter(chain(*ours.values())) == Counter(chain(*theirs.values()))
+
+
+def _done(recorded: Recorded, name: str) -> list[str]:
+    return [_key(one) for one in _of(recorded, name) if one.leaves and one.point is not Point.FINAL]
 
 
 def _unordered(name: str, first: Recorded, second: Recorded, tally: _Tally) -> ScriptDivergence | None:

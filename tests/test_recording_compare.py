@@ -130,6 +130,20 @@ def test_processes_that_shared_their_work_out_differently_did_the_same(tmp_path)
     assert "together they did the same" in comparison.notes[0]
 
 
+def test_what_processes_are_left_with_depends_on_what_they_were_given(tmp_path):
+    ends = [observation(Point.FINAL, "script", value) for value in "0123"]
+    first = {"main": [loss(), END], "main/1": [loss("1"), ends[0], END], "main/2": [loss("2"), ends[1], END]}
+    second = {"main": [loss(), END], "main/1": [loss("2"), ends[2], END], "main/2": [loss("1"), ends[3], END]}
+    assert both(tmp_path, first, second).divergence is None
+
+
+def test_what_processes_are_left_with_counts_where_all_did_the_same(tmp_path):
+    ends = [observation(Point.FINAL, "script", value) for value in "01"]
+    first = {"main": [loss(), END], "main/1": [loss("1"), ends[0], END]}
+    second = {"main": [loss(), END], "main/1": [loss("1"), ends[1], END]}
+    assert both(tmp_path, first, second).divergence.point is Point.FINAL
+
+
 def test_a_process_that_is_there_in_one_run_only_is_a_difference(tmp_path):
     comparison = both(tmp_path, {"main": [loss(), END]}, {"main": [loss(), END], "main/1": [loss(), END]})
     assert (comparison.divergence.stream, comparison.divergence.first) == ("main/1", None)

@@ -26,6 +26,12 @@ from repro_audit.worker.observation.subjects import Subjects
 from repro_audit.worker.observation.tensors import saved_tensors, tensors_in
 from repro_audit.worker.source_lines import line_of_stack
 
+SMALL_BYTES = 2**20
+"""In processes that a script starts, up to this size everything is looked at every time."""
+
+CHILD_INTERVAL = 16
+"""Beyond it, at one loss in so many: at which of them depends on their bits."""
+
 LARGE_BYTES = 64 * 2**20
 """Larger inputs and outputs are digested only when everything is."""
 
@@ -83,6 +89,7 @@ class Observer:
         self._schedules: dict[str, Schedule] = {}
         self._generators: dict[str, str] = {}
         self._compared = 0
+        self._last_loss = ""
         self._ended = False
         self._untold: list[tuple[Observation, int]] = []
 
@@ -144,7 +151,7 @@ class Observer:
         """``backward`` begins from one or several tensors."""
         roots = [tensor for _, tensor in tensors_in(tensors) if isinstance(tensor, torch.Tensor)]
         self._leave_modules()
-        wanted, began = self._wants(Point.LOSS)
+        wanted, began = self._wants(Point.LOSS, 0)
         leaves = {
             ("loss" if len(roots) == 1 else f"loss/{n}"): Leaf(Role.LOSS, root.detach()) for n, root in enumerate(roots)
         }
@@ -175,7 +182,8 @@ class Observer:
             self.steps += 1
         for forgotten in self.subjects.add_optimizer(optimizer):
             self._last_look(*self.subjects.optimizer_leaves(forgotten), self.subjects.names.of(forgotten))
-        wanted, began = self._wants(Point.STEP)
+        size = sum(parameter.nbytes for group in optimizer.param_groups for parameter in group["params"])
+        wanted, began = self._wants(Point.STEP, size)
         digests: dict[str, str] = {}
         roles: dict[str, Role] = {}
         context: dict[str, str] = {}
@@ -231,11 +239,13 @@ class Observer:
 
     def _values(self, point: Point, name: str, values: Any, frame: FrameType) -> None:
         """Tensors that go in or come out: data always, what is computed with gradients when everything is looked at."""
-        wanted, began = self._wants(point)
+        found = list(tensors_in(values))
+        sizes = [0 if _is_odd(tensor) else tensor.nbytes for _, tensor in found]
+        wanted, began = self._wants(point, sum(sizes))
         taken: dict[str, Leaf] = {}
         complete = True
-        for path, tensor in tensors_in(values):
-            large = tensor.nbytes > LARGE_BYTES if not _is_odd(tensor) else False
+        for (path, tensor), size in zip(found, sizes, strict=True):
+            large = size > LARGE_BYTES
             if wanted or not (large or getattr(tensor, "requires_grad", False)):
                 taken[path] = Leaf(Role.VALUE, tensor.detach() if isinstance(tensor, torch.Tensor) else tensor)
             else:
@@ -320,14 +330,22 @@ class Observer:
     def _in_main_thread(self) -> bool:
         return threading.get_ident() == self._main_thread
 
-    def _wants(self, point: Point) -> tuple[bool, float]:
+    def _wants(self, point: Point, size: int) -> tuple[bool, float]:
+        """Whether to look at everything, and since when.
+
+        Args:
+            size: Bytes of what there is to look at, about.
+        """
         if not self._in_main_thread():
             return True, 0.0  # the order of threads is no order to count in
+        if self.name != MAIN_STREAM:
+            # Nor is that of processes which are given work by a pool: what is looked at depends on what it is.
+            return size <= SMALL_BYTES or int(self._last_loss[-2:] or "0", 16) % CHILD_INTERVAL == 0, 0.0
         key = f"{self.name}:{point.value}"
         schedule = self._schedules.get(key)
         if schedule is None:
             prescribed = None if self._prescribed is None else self._prescribed.get(key, ())
-            schedule = self._schedules[key] = Schedule(prescribed, doubling=self.name != MAIN_STREAM)
+            schedule = self._schedules[key] = Schedule(prescribed)
         return schedule.wants(), time.perf_counter()
 
     def _cost(self, point: Point, wanted: bool, began: float) -> None:
@@ -356,6 +374,8 @@ class Observer:
             self._generators = states
         if self._watch is not None:
             self._watch.check(0, self.steps)
+        if main and point is Point.LOSS:
+            self._last_loss = next(iter((leaves or {}).values()), "")
         observation = Observation(
             point=point,
             name=name,

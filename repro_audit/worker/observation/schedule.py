@@ -1,7 +1,4 @@
-"""Decides when the whole state is digested: the first run by what it costs, the others as the first did.
-
-Processes that a script starts need no agreement: they take the occasions 0, 1, 2, 4, 8 and so on.
-"""
+"""Decides when the whole state is digested: the first run by what it costs, the others as the first did."""
 
 import time
 
@@ -18,9 +15,8 @@ FREE_SECONDS = 0.05
 class Schedule:
     """Ordinals, counted from 0, at which everything is looked at."""
 
-    def __init__(self, prescribed: tuple[int, ...] | None, *, doubling: bool = False) -> None:
+    def __init__(self, prescribed: tuple[int, ...] | None) -> None:
         self._prescribed = None if prescribed is None else frozenset(prescribed)
-        self._doubling = doubling
         self._ordinal = -1
         self._began = time.perf_counter()
         self._spent = self._last = 0.0
@@ -29,9 +25,7 @@ class Schedule:
     def wants(self) -> bool:
         """Whether the occasion that has just come is to be taken."""
         self._ordinal += 1
-        if self._doubling:
-            wanted = self._ordinal & (self._ordinal - 1) == 0
-        elif self._prescribed is not None:
+        if self._prescribed is not None:
             wanted = self._ordinal in self._prescribed
         else:
             ahead = self._spent + self._last

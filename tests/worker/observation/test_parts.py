@@ -54,10 +54,6 @@ def test_another_run_looks_where_the_first_did():
     assert taken(Schedule(()), 10) == []
 
 
-def test_a_child_looks_less_and_less_often_without_being_told():
-    assert taken(Schedule(None, doubling=True), 20) == [0, 1, 2, 4, 8, 16]
-
-
 # ---------------------------------------------------------------------------------------------- digests
 
 

@@ -135,6 +135,16 @@ if __name__ == "__main__":
     assert comparison.divergence is None
 
 
+def test_of_a_large_model_in_a_child_the_whole_state_is_looked_at_now_and_then(pair, tmp_path):
+    text = FORK.replace("SEEDED", "True").replace("Linear(4, 1)", "Linear(600, 600)")
+    text = text.replace("torch.ones(2, 4)", "torch.ones(2, 600)").replace("range(3)", "range(40)")
+    comparison, first, _ = compared(pair, text, tmp_path)
+    assert comparison.divergence is None
+    looks = [one.complete for one in first.observations("main/1") if one.point == "step"]
+    assert len(looks) == 40
+    assert sum(looks) < 20
+
+
 def test_an_exit_without_ceremony_leaves_a_whole_recording(pair, tmp_path):
     text = (
         "import os, torch\ntorch.manual_seed(0)\nw = torch.ones(2, requires_grad=True)\nw.sum().backward()\nos._exit(0)"
