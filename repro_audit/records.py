@@ -386,8 +386,8 @@ class Location(Record, frozen=True, kw_only=True):
     agreed: bool
     """The traced pair agreed: tracing hid the divergence."""
     kind: str
-    """``kernel``, ``external_input``, ``generator``, ``uninitialised``, ``arguments``, ``control_flow``; empty where
-    the pair agreed."""
+    """``kernel``, ``external_input``, ``other_tensor``, ``generator``, ``uninitialised``, ``arguments``,
+    ``control_flow``; empty where the pair agreed."""
     statement: str
     first: TracedOp | None = None
     second: TracedOp | None = None

@@ -72,6 +72,11 @@ def _timing(one: Recorded) -> str:
                 f"the DataLoader made at {remark.line} has in_order=False and several workers: which batch comes first "
                 "depends on timing, and runs may agree by luck"
             )
+        if remark.point is Point.CHILD and remark.name == "thread":
+            return (
+                f"the script starts threads at {remark.line}: in which order they do what they do depends on timing, "
+                "and runs may agree by luck"
+            )
     for name in one.stream_names:
         if name.endswith(THREADS_SUFFIX) and any(item.point is Point.STEP for item in one.observations(name)):
             return "the script trains in several threads, whose order depends on timing: runs may agree by luck"

@@ -19,9 +19,14 @@ from repro_audit.script_causes import own_generators, seedings
 from repro_audit.script_hazards import TRACED_FACTOR
 from repro_audit.script_location import Fetched, locate_origin
 from repro_audit.script_records import (
+    CLOCK,
+    DRAWN,
+    OWN_GENERATOR,
+    PROCESS,
     Cause,
     CauseKind,
     Observation,
+    Point,
     Remedy,
     ScriptDivergence,
     Trace,
@@ -30,6 +35,8 @@ from repro_audit.script_runs import FIXED_HASH_SEED, ScriptRuns
 
 WHOLE_SECONDS = 20.0
 """A script whose run takes no longer is traced from its first line; else from where the runs still agreed."""
+
+_OWNERS = {"python": "Python's", "numpy": "NumPy's", "torch": "PyTorch's"}
 
 PAIRS = 2
 """Pairs of runs that have to agree under a fixed condition before it is called the cause."""
@@ -82,13 +89,15 @@ class Investigation:
         divergence = self.divergence
         start = divergence.last_equal + 1 if divergence.stream == "main" else 0
         end = divergence.position if divergence.stream == "main" else None
+        if end is not None and divergence.point in (Point.INPUT, Point.BATCH):
+            end += 1  # the op that takes it comes after
         seconds = float(self.first.recording.ended or 0) - float(self.first.recording.started or 0)
         if seconds > WHOLE_SECONDS and start:
-            yield start, end, f"observations {start} to {divergence.position}"
+            yield start, end, f"observations {start} to {end}"
         yield (
             0,
             end,
-            f"from the first line to observation {divergence.position}" if end is not None else "the whole run",
+            f"from the first line to observation {end}" if end is not None else "the whole run",
         )
 
     def _traced(
@@ -168,7 +177,9 @@ class Investigation:
                 asked = self._asked_when_agreeing(remedies, None)
             if asked is not None:
                 self.tests.append(f"with {words}: {PAIRS} of {PAIRS} pairs of runs agree")
-                return [*find(location, asked), *causes]
+                found = list(find(location, asked))
+                kinds = {cause.kind for cause in found}
+                return [*found, *(cause for cause in causes if cause.kind not in kinds)]
             self.tests.append(f"with {words}: the runs still differ")
         return causes
 
@@ -210,32 +221,42 @@ class Investigation:
                 return None
             return [remark for _, remark in recorded[0].remarks()]
 
-    def _unseeded(self, location: Location | None, _: "_Asked") -> Iterator[Cause]:
+    def _unseeded(self, location: Location | None, asked: "_Asked") -> Iterator[Cause]:
         proof = f"{PAIRS} pairs of runs agree once the audit seeds Python's, NumPy's and PyTorch's generators first"
-        seeds = [remark for _, remark in seedings(self.first)]
-        drawn = location.line if location is not None and location.kind == "generator" else None
-        if seeds:
-            names = ", ".join(dict.fromkeys(remark.name for remark in seeds))
-            yield Cause(
-                kind=CauseKind.SEEDED_LATE,
-                statement=f"a generator is drawn from before it is seeded, or is never seeded (seeded: {names})"
-                + (f"; first drawn from at {drawn.path}:{drawn.line}" if drawn is not None else ""),
-                proof=proof,
-                line=source_line(seeds[0].line),
-            )
-        else:
+        seeds = {remark.name: remark for _, remark in reversed(seedings(self.first))}
+        lines = {one.name: one.line for one in reversed(asked)}
+        first_drawn = {name: source_line(lines[words]) for name, words in DRAWN.items() if words in lines}
+        if location is not None and location.kind == "generator":
+            first_drawn = {"torch": location.line}  # and the first that differs
+        never = {name: line for name, line in first_drawn.items() if name not in seeds}
+        if not seeds:
+            line = next(iter(first_drawn.values()), None) or self.divergence.line
+            statement, proof = "no generator is seeded by the script", f"{proof}; no call that seeds one was seen"
+            yield Cause(kind=CauseKind.UNSEEDED, statement=statement, proof=proof, line=line)
+        for name, line in never.items() if seeds else ():
             yield Cause(
                 kind=CauseKind.UNSEEDED,
-                statement="no generator is seeded by the script",
-                proof=f"{proof}; no call that seeds one was seen",
-                line=drawn or self.divergence.line,
+                statement=f"{_OWNERS[name]} generator is drawn from and never seeded (seeded: {', '.join(seeds)})",
+                proof=proof,
+                line=line,
+            )
+        if seeds and not never:
+            late = next((name for name in first_drawn if name in seeds), next(iter(seeds)))
+            drawn = first_drawn.get(late)
+            yield Cause(
+                kind=CauseKind.SEEDED_LATE,
+                statement=f"{_OWNERS[late]} generator is drawn from before it is seeded"
+                + (f": first at {drawn.path}:{drawn.line}" if drawn is not None else ""),
+                proof=proof,
+                line=source_line(seeds[late].line),
             )
 
-    def _entropy(self, location: Location | None, _: "_Asked") -> Iterator[Cause]:
+    def _entropy(self, location: Location | None, asked: "_Asked") -> Iterator[Cause]:
         proof = f"{PAIRS} pairs of runs agree once the operating system's entropy is replaced by a fixed sequence"
-        remarks = own_generators(self.first)
-        for remark in remarks[:3]:
-            made = remark.name == "own generator"
+        # What `torch.Generator.seed` takes can only be seen where it is fixed.
+        remarks = [*own_generators(self.first), *(one for one in asked if one.name == OWN_GENERATOR)]
+        for remark in list({remark.line: remark for remark in remarks}.values())[:3]:
+            made = remark.name == OWN_GENERATOR
             what = remark.context.get("function", remark.name)
             yield Cause(
                 kind=CauseKind.OWN_GENERATOR if made else CauseKind.ENTROPY_CALL,
@@ -264,18 +285,19 @@ class Investigation:
 
     def _clock(self, location: Location | None, asked: "_Asked") -> Iterator[Cause]:
         proof = f"{PAIRS} pairs of runs agree once every clock that the script reads shows the same in both"
-        return self._surroundings(location, asked, CauseKind.CLOCK, "clock", "the clock", proof)
+        return self._surroundings(location, asked, CauseKind.CLOCK, CLOCK, "the clock", proof)
 
     def _process(self, location: Location | None, asked: "_Asked") -> Iterator[Cause]:
         proof = f"{PAIRS} pairs of runs agree once the script is told the same process id in both"
-        return self._surroundings(location, asked, CauseKind.PROCESS, "process", "the process id", proof)
+        return self._surroundings(location, asked, CauseKind.PROCESS, PROCESS, "the process id", proof)
 
     def _surroundings(
         self, location: Location | None, asked: "_Asked", kind: CauseKind, name: str, words: str, proof: str
     ) -> Iterator[Cause]:
         lines = [(source_line(one.line), one.context.get("function", "")) for one in asked if one.name == name]
         first = lines[0][0] if lines else _line(location) or self.divergence.line
-        others = f"; {len(lines) - 1} other lines ask for it as well" if len(lines) > 1 else ""
+        places = ", ".join(f"{line.path}:{line.line}" for line, _ in lines[1:4] if line is not None)
+        others = f"; it is asked for at {places} as well" if places else ""
         function = f" (by {lines[0][1]})" if lines else ""
         yield Cause(kind=kind, statement=f"the result depends on {words}{function}{others}", proof=proof, line=first)
 
@@ -313,6 +335,21 @@ def _shown_by_trace(location: Location | None) -> Iterator[Cause]:
             statement=f"{op} is given {what} that differs and that no op of PyTorch made: it comes from Python, from "
             "another library, or from another thread",
             proof="all ops before it agree in two traced runs",
+            line=line,
+        )
+    elif location.kind == "other_tensor":
+        yield Cause(
+            kind=CauseKind.VALUE,
+            statement=f"{op} is given another tensor, although all ops before agree: Python, or a thread, chose it",
+            proof="the order of ops and their digests in two traced runs",
+            line=line,
+        )
+    elif location.kind == "generator" and OWN_GENERATOR in location.first.inputs:
+        yield Cause(
+            kind=CauseKind.OWN_GENERATOR,
+            statement=f"{op} draws from a generator of the script's own, whose state differs: it was seeded "
+            "otherwise, or not at all",
+            proof="its state before the draw, and all ops before, in two traced runs",
             line=line,
         )
     elif location.kind == "control_flow":

@@ -13,6 +13,7 @@ _STATEMENTS = {
     OriginKind.KERNEL: "{op} is the first op whose inputs are equal, bit for bit, and whose outputs differ",
     OriginKind.UNINITIALISED: "{op} reads memory that was allocated and never written, and gives other bits",
     OriginKind.EXTERNAL_INPUT: "{op} is the first op that is given something else, which no traced op has made so",
+    OriginKind.OTHER_TENSOR: "{op} is the first op that is given another tensor, though all ops before agree",
     OriginKind.GENERATOR: "{op} is the first op that draws from a generator whose state differs",
     OriginKind.ARGUMENTS: "{op} is the first op that is given another value besides its tensors",
     OriginKind.CONTROL_FLOW: "control flow differs: the runs execute other ops from here on",

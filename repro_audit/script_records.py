@@ -75,6 +75,18 @@ class Point(StrEnum):
         return self.is_compared and self not in (Point.BATCH, Point.INPUT)
 
 
+OWN_GENERATOR = "own generator"
+"""Name of a remark: a generator was made without a seed."""
+ENTROPY = "os.urandom"
+"""The operating system was asked for entropy."""
+CLOCK = "clock"
+"""A clock was read."""
+PROCESS = "process"
+"""The process id was asked for."""
+DRAWN = {"python": "drawn from python", "numpy": "drawn from numpy"}
+"""A global generator was drawn from."""
+
+
 class Observation(Record, frozen=True, kw_only=True, omit_defaults=True, tag="observation", tag_field="kind"):
     """What was there at one point of a run."""
 

@@ -38,6 +38,8 @@ class OriginKind(StrEnum):
     """It read memory that nothing had been written to."""
     EXTERNAL_INPUT = "external_input"
     """An input differs that no traced op has made so."""
+    OTHER_TENSOR = "other_tensor"
+    """It is given another of the tensors that traced ops have made alike."""
     GENERATOR = "generator"
     """It draws, and the generator's state differed before."""
     ARGUMENTS = "arguments"
@@ -256,7 +258,7 @@ class _Comparison:
         if inputs and all(n < len(one.inputs) and one.inputs[n].flags & EXTERNAL for n in inputs):
             return OriginKind.EXTERNAL_INPUT
         if first:
-            return OriginKind.ARGUMENTS if arguments else OriginKind.EXTERNAL_INPUT
+            return OriginKind.ARGUMENTS if arguments else OriginKind.OTHER_TENSOR
         return None
 
     def _add(self, kind: OriginKind, one: OpRecord | None, other: OpRecord | None) -> None:

@@ -105,7 +105,53 @@ for _ in range(8):
     (w * base).sum().backward()
 """
 
+NEVER_SEEDED = (
+    TRAIN
+    + """
+torch.manual_seed(0)
+data = [torch.full((1, 4), float(n)) for n in range(8)]
+random.shuffle(data)  # here
+train(data)
+"""
+)
+
+NUMPY_NEVER_SEEDED = (
+    TRAIN
+    + """
+import numpy
+torch.manual_seed(0)
+train([torch.tensor(numpy.random.rand(2, 4), dtype=torch.float32)])  # here
+"""
+)
+
+OWN_TORCH_GENERATOR = (
+    TRAIN
+    + """
+torch.manual_seed(0)
+own = torch.Generator()
+own.seed()  # here
+train([torch.rand(2, 4, generator=own)])
+"""
+)
+
+IN_WORKERS = (
+    TRAIN
+    + """
+import numpy
+class Data(torch.utils.data.Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, n):
+        return torch.tensor(numpy.random.default_rng().random(4), dtype=torch.float32)  # here
+torch.manual_seed(0)
+train(torch.utils.data.DataLoader(Data(), batch_size=2, num_workers=2))
+"""
+)
+
 FAULTS = {
+    "never_seeded": (NEVER_SEEDED, CauseKind.UNSEEDED, "# here"),
+    "numpy_never_seeded": (NUMPY_NEVER_SEEDED, CauseKind.UNSEEDED, "# here"),
+    "own_torch_generator": (OWN_TORCH_GENERATOR, CauseKind.OWN_GENERATOR, "# here"),
+    "in_workers": (IN_WORKERS, CauseKind.OWN_GENERATOR, "# here"),
     "unseeded": (UNSEEDED, CauseKind.UNSEEDED, "net = torch.nn.Linear(4, 1)"),
     "seeded_late": (SEEDED_LATE, CauseKind.SEEDED_LATE, "torch.manual_seed(0)"),
     "own_generator": (OWN_GENERATOR, CauseKind.OWN_GENERATOR, "# here"),
@@ -437,6 +483,18 @@ def test_a_loss_that_is_no_number_by_itself_is_not_blamed_on_memory(audit):
     assert report.verdict is Verdict.PASS
     (note,) = (note for note in report.notes if "the loss is nan" in note)
     assert "also without strict mode's fill" in note
+
+
+def test_threads_of_the_script_are_told_and_get_more_repeats(audit):
+    text = (
+        SEEDED
+        + "import threading\nthread = threading.Thread(target=print)\nthread.start()\ntrain([torch.ones(2, 4)])\n"
+    )
+    report = audit(text, repeats=None)
+    assert report.verdict is Verdict.PASS
+    assert len(report.comparisons) == 12
+    (note,) = (note for note in report.notes if "starts threads" in note)
+    assert f"script.py:{line_of(text, 'thread.start()')}:" in note
 
 
 def test_a_loader_out_of_order_gets_more_repeats(audit):

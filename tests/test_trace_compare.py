@@ -106,6 +106,7 @@ def test_the_same_op_at_the_same_line_is_one_origin_however_often_it_runs(compar
 KINDS = {
     OriginKind.EXTERNAL_INPUT: lambda digest: op("aten.mul", [tensor(digest, EXTERNAL)], [tensor(digest)]),
     OriginKind.UNINITIALISED: lambda digest: op("aten.mul", [tensor(digest, UNINITIALISED)], [tensor(digest)]),
+    OriginKind.OTHER_TENSOR: lambda digest: op("aten.mul", [tensor(digest)], [tensor(digest)]),
     OriginKind.GENERATOR: lambda digest: op("aten.rand", [], [tensor(digest)], generator=digest),
     OriginKind.ARGUMENTS: lambda digest: op("aten.mul", [tensor()], [tensor(digest)], arguments=str(digest)),
     OriginKind.KERNEL: lambda digest: op("aten.mul", [tensor()], [tensor(digest)]),
@@ -116,6 +117,10 @@ KINDS = {
 def test_how_a_difference_came_in_is_told(compare, kind):
     comparison = compare([*start(), KINDS[kind](LEFT)], [*start(), KINDS[kind](RIGHT)])
     assert [origin.kind for origin in comparison.origins] == [kind]
+
+
+def test_every_kind_of_origin_has_its_test():
+    assert {*KINDS, OriginKind.CONTROL_FLOW} == set(OriginKind)
 
 
 def test_a_kernel_that_read_memory_nobody_wrote_is_said_to_have(compare):

@@ -31,7 +31,7 @@ from repro_audit.worker.observation.files import Files
 from repro_audit.worker.observation.hooks import listen
 from repro_audit.worker.observation.observer import Observer, Paths
 from repro_audit.worker.observation.processes import LAST_WORDS, follow, watch_programs
-from repro_audit.worker.observation.surroundings import fix_clock, fix_process
+from repro_audit.worker.observation.surroundings import fix_clock, fix_process, remark_draws
 from repro_audit.worker.source_lines import line_of_stack
 
 SEED = 0
@@ -86,7 +86,7 @@ class _Run:
         if Remedy.NO_FILL in task.remedies:
             torch._C._set_deterministic_fill_uninitialized_memory(False)
         if Remedy.ENTROPY in task.remedies:
-            fix_entropy()
+            fix_entropy(self.observer)
         if Remedy.SEEDED in task.remedies:
             seed_generators(SEED)
         self._flags_start = read_flags()
@@ -110,6 +110,8 @@ class _Run:
         follow(self.observer, Path(self._task.folder), self._task.working_directory, self._task.copied_from)
         watch_programs(self.observer)
         LAST_WORDS.append(self._last_words)
+        if Remedy.SEEDED in self._task.remedies:
+            remark_draws(self.observer)
         if Remedy.CLOCK in self._task.remedies:
             fix_clock(self.observer)
         if Remedy.PROCESS in self._task.remedies:

@@ -76,6 +76,19 @@ def line_of_traceback(trace: TracebackType | None) -> SourceLine | None:
     return _source_line(*place_found) if place_found else None
 
 
+def started_by_user(frame: FrameType | None) -> bool:
+    """Whether nothing but the standard library stands between the user's line and a call."""
+    while frame is not None:
+        path = frame.f_code.co_filename
+        rank = rank_of(path)
+        if rank == 0:
+            return True
+        if rank == 1 or str(Path(path).resolve()).startswith(_TORCH_FOLDER):
+            return False
+        frame = frame.f_back
+    return False
+
+
 def is_tool_file(path: str) -> bool:
     """Whether a file belongs to the worker, whose frames say nothing about the workload."""
     return str(Path(path).resolve()).startswith(_WORKER_FOLDER)

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from repro_audit.script_records import OWN_GENERATOR
 from repro_audit.trace_file import MARK, TraceWriter
 from repro_audit.worker.source_lines import ENGINE, rank_of, recomputed_line
 from repro_audit.worker.trace_memory import Memory, Seen
@@ -27,7 +28,7 @@ FORWARD_LIMIT = 200_000
 """Forward ops whose lines are remembered for their backward ops."""
 
 
-_UNTOLD = (torch.Generator, torch.UntypedStorage, torch.storage.TypedStorage)
+_UNTOLD = (torch.UntypedStorage, torch.storage.TypedStorage)
 """Arguments whose text says nothing: their content does, where it is used."""
 
 _SCALARS = frozenset({int, float, bool, type(None)})
@@ -249,6 +250,8 @@ class Tracer:
                 return tensors
             for one in tensors:
                 inputs += self._memory.took(one)
+        elif isinstance(value, torch.Generator):
+            rest.append(OWN_GENERATOR)
         elif not isinstance(value, _UNTOLD):
             rest.append(value)
         return ()

@@ -6,24 +6,21 @@ here is compared: a seed that is never used changes no result.
 
 import functools
 import hashlib
+import itertools
 import os
 import random
 import sys
-from collections.abc import Callable
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 import torch
 
-from repro_audit.script_records import Point
+from repro_audit.script_records import ENTROPY, OWN_GENERATOR, Point
 from repro_audit.worker.observation.observer import Observer
 from repro_audit.worker.source_lines import line_of_stack
-
-OWN = "own generator"
-"""Name of the remark on a generator that was made without a seed."""
-
-ENTROPY = "os.urandom"
-"""Name of the remark on a call for the operating system's entropy."""
 
 
 def listen_to_seeds(observer: Observer) -> None:
@@ -62,7 +59,7 @@ def _unseeded(observer: Observer, owner: Any, name: str) -> None:
     @functools.wraps(original)
     def made(*arguments: Any, **keywords: Any) -> Any:
         if next(iter((*arguments, *keywords.values())), None) is None:
-            _remark(observer, Point.SEED, OWN, {"value": "None", "function": f"numpy.random.{name}"})
+            _remark(observer, Point.SEED, OWN_GENERATOR, {"value": "None", "function": f"numpy.random.{name}"})
         return original(*arguments, **keywords)
 
     setattr(owner, name, made)
@@ -107,12 +104,23 @@ def _text(value: object) -> str:
     return "None" if value is None else f"{type(value).__name__} of {len(repr(value))} characters"
 
 
-def fix_entropy() -> None:
-    """Has the operating system's entropy, and generators made without a seed, give the same in every run."""
-    counter = iter(range(sys.maxsize))
+def fix_entropy(observer: Observer) -> None:
+    """Has the operating system's entropy, and generators made without a seed, give the same in every run.
+
+    Threads beside the main one keep the real entropy, except for the user's own lines: those of multiprocessing ask
+    for keys at times that no run repeats.
+    """
+    counters: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+    entropy = os.urandom
+
+    def following() -> int:
+        return next(counters[threading.current_thread().name])
 
     def urandom(size: int, /) -> bytes:
-        blocks = (hashlib.sha256(f"entropy {next(counter)}".encode()).digest() for _ in range(size // 32 + 1))
+        if threading.current_thread() is not threading.main_thread() and not _asked_by_user(sys._getframe(1)):
+            return entropy(size)
+        seed = f"entropy {threading.current_thread().name} {following()}"
+        blocks = (hashlib.sha256(f"{seed} {n}".encode()).digest() for n in range(size // 32 + 1))
         return b"".join(blocks)[:size]
 
     os.urandom = urandom
@@ -121,6 +129,22 @@ def fix_entropy() -> None:
 
     @functools.wraps(seed)
     def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
-        seed(self, next(counter) if a is None else a, version)
+        seed(self, following() if a is None else a, version)
 
     random.Random.seed = seeded  # type: ignore[method-assign]
+
+    class Generator(torch.Generator):
+        def seed(self) -> int:
+            value = following()
+            self.manual_seed(value)
+            _remark(observer, Point.SEED, OWN_GENERATOR, {"value": "None", "function": "torch.Generator.seed"})
+            return value
+
+    torch.Generator = Generator  # type: ignore[misc]
+
+    def torch_seed() -> int:
+        value = following()
+        torch.manual_seed(value)
+        return value
+
+    torch.seed = torch.random.seed = torch_seed

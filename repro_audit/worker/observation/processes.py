@@ -11,6 +11,7 @@ import multiprocessing.forkserver
 import multiprocessing.spawn
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import msgspec
 from repro_audit.records import Record
 from repro_audit.script_records import Point
 from repro_audit.worker.observation.observer import Observer
-from repro_audit.worker.source_lines import line_of_stack
+from repro_audit.worker.source_lines import line_of_stack, started_by_user
 
 
 class SpawnedTask(Record, frozen=True, kw_only=True):
@@ -37,6 +38,7 @@ def follow(observer: Observer, folder: Path, copy: str, original: str) -> None:
     """Hooks into the ways that Python has to start a process, and to end one without ceremony."""
     _forks(observer)
     _spawns(observer, folder, copy, original)
+    _threads(observer)
     _exits(observer)
 
 
@@ -90,6 +92,25 @@ def _spawns(observer: Observer, folder: Path, copy: str, original: str) -> None:
         return command
 
     multiprocessing.spawn.get_command_line = observed
+
+
+def _threads(observer: Observer) -> None:
+    """Remarks the lines of the script that start threads; those of libraries are theirs to keep in order."""
+    start = threading.Thread.start
+    lines: set[str] = set()
+
+    @functools.wraps(start)
+    def started(self: threading.Thread) -> None:
+        frame = sys._getframe(1)
+        line = observer.paths.line(line_of_stack(frame)) if started_by_user(frame) else ""
+        if line and line not in lines:
+            lines.add(line)
+            with observer.guarded() as observing:
+                if observing:
+                    observer.remark(Point.CHILD, "thread", frame, {})
+        start(self)
+
+    threading.Thread.start = started  # type: ignore[method-assign]
 
 
 def _exits(observer: Observer) -> None:

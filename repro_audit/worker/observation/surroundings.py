@@ -1,12 +1,13 @@
 """Holds fixed what the script itself asks of the clock and of its process, to test whether a divergence comes from it.
 
 Only calls from the user's own lines get fixed answers: libraries wait, log and name files by the real ones. The lines
-that asked are remarked, each once.
+that asked are remarked, each once; so are those that draw from the global generators of Python and NumPy.
 """
 
 import datetime
 import functools
 import os
+import random
 import sys
 import threading
 import time
@@ -14,13 +15,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from repro_audit.script_records import Point
+from repro_audit.script_records import CLOCK, DRAWN, PROCESS, Point
 from repro_audit.worker.observation.observer import Observer
 from repro_audit.worker.source_lines import line_of_stack
-
-CLOCK = "clock"
-PROCESS = "process"
-"""Names of the remarks."""
 
 _START_SECONDS = 1_700_000_000
 _TICK_NANOSECONDS = 1_000_000
@@ -95,6 +92,28 @@ def fix_process(observer: Observer) -> None:
     asked = _Asked(observer)
     for owner, name in ((os, "getpid"), (os, "getppid"), (threading, "get_native_id"), (threading, "get_ident")):
         _replace(owner, name, lambda: _PROCESS_ID, asked, PROCESS)
+
+
+def remark_draws(observer: Observer) -> None:
+    """Remarks the user's lines that draw from the global generators of Python and NumPy."""
+    asked = _Asked(observer)
+    _drawing(asked, "python", random, vars(random)["_inst"])
+    numpy: Any = sys.modules.get("numpy.random")
+    if numpy is not None:
+        _drawing(asked, "numpy", numpy, getattr(numpy.get_state, "__self__", None))
+
+
+def _drawing(asked: _Asked, kind: str, owner: Any, generator: Any) -> None:
+    for name in dir(owner):
+        original = getattr(owner, name)
+        if getattr(original, "__self__", None) is not generator or "seed" in name or "state" in name:
+            continue
+
+        def drawn(*arguments: Any, _original: Any = original, _name: str = name, **keywords: Any) -> Any:
+            asked.by_user(sys._getframe(1), DRAWN[kind], f"{owner.__name__}.{_name}")
+            return _original(*arguments, **keywords)
+
+        setattr(owner, name, functools.wraps(original)(drawn))
 
 
 def _replace(owner: Any, name: str, fixed: Callable[[], Any], asked: _Asked, kind: str) -> None:
