@@ -1,6 +1,5 @@
 """One audit: plan, launch, compare, judge. Prints nothing, starts nothing itself, imports no PyTorch."""
 
-import platform
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,11 +31,10 @@ from repro_audit.records import (
     Settings,
     States,
     Verdict,
-    Volatile,
     WorkloadSource,
 )
 from repro_audit.report.progress import Progress
-from repro_audit.system import parent_environment
+from repro_audit.system import parent_environment, volatile
 from repro_audit.verdict import is_inventory, judge, summarize, summarize_inventory
 
 INVENTORY_ONLY = "inventory only: a warn_only run proves nothing about repeatability"
@@ -156,7 +154,6 @@ def audit(
             ]
         finally:
             progress.finished()
-    finished = datetime.now(UTC)
     return AuditReport(
         schema_version=SCHEMA_VERSION,
         tool={"name": "repro-audit", "version": __version__},
@@ -170,14 +167,7 @@ def audit(
             if is_inventory(settings)
             else summarize(results, caught, complete=complete, canaries_expected=len(canaries))
         ),
-        volatile=Volatile(
-            audit=archive.folder.name,
-            started=started.isoformat(timespec="milliseconds"),
-            finished=finished.isoformat(timespec="milliseconds"),
-            duration_ms=round((finished - started).total_seconds() * 1000),
-            host=platform.node(),
-            runs=tuple(auditor.timings),
-        ),
+        volatile=volatile(archive.folder.name, started, auditor.timings),
     )
 
 

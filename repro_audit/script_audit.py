@@ -1,6 +1,5 @@
 """The audit of one script: run, compare, judge, and where two runs part, look for the op and for the cause."""
 
-import platform
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from repro_audit.records import (
     Location,
     Mode,
     RunTiming,
-    Volatile,
 )
 from repro_audit.report.progress import Progress
 from repro_audit.script_canary import canary_is_caught
@@ -39,7 +37,7 @@ from repro_audit.script_records import (
 )
 from repro_audit.script_runs import ScriptRuns
 from repro_audit.script_verdict import judge_script, summarize_script
-from repro_audit.system import parent_environment
+from repro_audit.system import parent_environment, volatile
 
 REFERENCE = "strict-a"
 REPEATS = ((3.0, 5), (10.0, 3), (float("inf"), 1))
@@ -166,7 +164,6 @@ def audit_script(
         progress.finished()
     recordings = tuple(one.recording for one in recorded)
     verdict, reason = judge_script(recordings, comparisons, breaches, repeats=wanted)
-    finished = datetime.now(UTC)
     return ScriptReport(
         script_schema_version=RECORDING_SCHEMA_VERSION,
         tool={"name": "repro-audit", "version": __version__},
@@ -182,14 +179,7 @@ def audit_script(
         notes=tuple(dict.fromkeys(notes)),
         breaches=breaches,
         summary=summarize_script(verdict, reason, complete=complete, canary_caught=canary_caught),
-        volatile=Volatile(
-            audit=archive.folder.name,
-            started=started.isoformat(timespec="milliseconds"),
-            finished=finished.isoformat(timespec="milliseconds"),
-            duration_ms=round((finished - started).total_seconds() * 1000),
-            host=platform.node(),
-            runs=tuple(audit.timings),
-        ),
+        volatile=volatile(archive.folder.name, started, audit.timings),
     )
 
 

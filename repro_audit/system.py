@@ -5,12 +5,13 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from repro_audit import __version__
 from repro_audit.checkouts import git_facts
-from repro_audit.records import Environment, WorkerEnvironment, WorkloadSource
+from repro_audit.records import Environment, RunTiming, Volatile, WorkerEnvironment, WorkloadSource
 from repro_audit.wording import encodable
 
 PACKAGES = ("torch", "numpy", "rich", "PyYAML", "msgspec", "xxhash")
@@ -195,3 +196,21 @@ def recorded_variables(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in sorted(environ.items())
         if (name in VARIABLES or name.startswith(VARIABLE_PREFIXES)) and not _SECRET.search(name)
     }
+
+
+def volatile(archive: str, started: datetime, runs: Sequence[RunTiming]) -> Volatile:
+    """What differs between two audits that found the same: when, where, how long.
+
+    Args:
+        archive: Name of the archive folder.
+        started: When the audit began; it ends now.
+    """
+    finished = datetime.now(UTC)
+    return Volatile(
+        audit=archive,
+        started=started.isoformat(timespec="milliseconds"),
+        finished=finished.isoformat(timespec="milliseconds"),
+        duration_ms=round((finished - started).total_seconds() * 1000),
+        host=platform.node(),
+        runs=tuple(runs),
+    )

@@ -140,15 +140,9 @@ class WorkingCopies:
                 copy.symlink_to(path)
             elif entry.is_symlink():
                 self._copy_link(path, copy, relative)
-            elif entry.is_dir(follow_symlinks=False):
+            elif entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False):
                 try:
-                    self._copy(path, copy)
-                except PermissionError:
-                    _remove(copy)
-                    self._link(path, copy, relative, "it cannot be read")
-            elif entry.is_file(follow_symlinks=False):
-                try:
-                    shutil.copy2(path, copy)
+                    (self._copy if entry.is_dir() else shutil.copy2)(path, copy)
                 except PermissionError:
                     _remove(copy)
                     self._link(path, copy, relative, "it cannot be read")

@@ -1,10 +1,15 @@
-"""Prints a report or a record in the form that was asked for."""
+"""Keeps a report, and prints it in the form that was asked for."""
 
+import sys
+import tempfile
 from argparse import Namespace
+from pathlib import Path
 
 import msgspec
 
 from repro_audit.commands.terminal import console
+from repro_audit.errors import EvidenceError
+from repro_audit.pipes import abandon_stdout
 from repro_audit.records import AuditReport, Environment
 from repro_audit.report import evidence
 from repro_audit.report.inventory import print_inventory
@@ -15,26 +20,43 @@ from repro_audit.script_records import ScriptReport
 from repro_audit.verdict import is_inventory
 
 
-def print_report(report: AuditReport, arguments: Namespace) -> None:
+def print_report(report: AuditReport | ScriptReport, arguments: Namespace) -> None:
     """Prints a report in the form that the command line asks for."""
     if arguments.format != "table":
         print_data(report, arguments.format)
     elif getattr(arguments, "quiet", False):
         print(printable(report.summary.statement))
+    elif isinstance(report, ScriptReport):
+        print_script_table(report, console())
     elif is_inventory(report.settings):
         print_inventory(report, console())
     else:
         print_table(report, console())
 
 
-def print_script_report(report: ScriptReport, arguments: Namespace) -> None:
-    """The same for the report on a script."""
-    if arguments.format != "table":
-        print_data(report, arguments.format)
-    elif getattr(arguments, "quiet", False):
-        print(printable(report.summary.statement))
-    else:
-        print_script_table(report, console())
+def print_report_and_place(report: AuditReport | ScriptReport, arguments: Namespace, place: str) -> None:
+    """Prints the report, then where it lies: on stdout unless that is for programs.
+
+    A reader who leaves early does not change what the audit found, nor its exit code.
+    """
+    try:
+        print_report(report, arguments)
+        if place:
+            print(place, file=sys.stdout if arguments.format == "table" else sys.stderr)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        abandon_stdout()
+
+
+def keep_evidence(report: AuditReport | ScriptReport, folder: Path) -> Path:
+    """Writes the evidence where it belongs, or, if the disk is full by now, anywhere rather than nowhere."""
+    try:
+        return evidence.save(report, folder)
+    except EvidenceError as error:
+        refuge = Path(tempfile.mkdtemp(prefix="repro-audit-evidence-"))
+        saved = evidence.save(report, refuge)
+        print(f"repro-audit: {error}\nThe evidence was written to {saved} instead.", file=sys.stderr)
+        return saved
 
 
 def print_data(record: AuditReport | ScriptReport | Environment, form: str) -> None:

@@ -1,7 +1,6 @@
 """``repro-audit run`` and ``inventory``: audit, write what was found, print it."""
 
 import os
-import sys
 import tempfile
 from argparse import Namespace
 from contextlib import ExitStack, suppress
@@ -10,15 +9,12 @@ from pathlib import Path
 
 from repro_audit.archive import Archive
 from repro_audit.audit import audit
-from repro_audit.commands.output import print_report
+from repro_audit.commands.output import keep_evidence, print_report_and_place
 from repro_audit.discovery import canary_folder, discover, discover_folder
-from repro_audit.errors import EvidenceError
 from repro_audit.interpreters import interpreter_pair
 from repro_audit.interrupts import uninterrupted
 from repro_audit.launch import ProcessLauncher
-from repro_audit.pipes import abandon_stdout
 from repro_audit.records import AuditReport, Isolation, Mode, Settings
-from repro_audit.report import evidence
 from repro_audit.report.progress import make_progress
 from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
 
@@ -27,8 +23,8 @@ def run(arguments: Namespace) -> int:
     """Audits, writes evidence, prints the report."""
     with ExitStack() as shield:
         report, archive = _audit(arguments, arguments.output, tuple(Mode), shield)
-        path = _write_evidence(report, archive)
-        _print(report, arguments, f"evidence: {path}")
+        path = keep_evidence(report, archive.folder)
+        print_report_and_place(report, arguments, f"evidence: {path}")
     return report.summary.exit_code
 
 
@@ -36,8 +32,8 @@ def inventory(arguments: Namespace) -> int:
     """Makes the warn_only runs alone and prints their alerts."""
     with tempfile.TemporaryDirectory(prefix="repro-audit-inventory-") as scratch, ExitStack() as shield:
         report, archive = _audit(arguments, arguments.output or Path(scratch), (Mode.WARN_ONLY,), shield)
-        path = _write_evidence(report, archive) if arguments.output else None
-        _print(report, arguments, f"archived: {path}" if path else "")
+        path = keep_evidence(report, archive.folder) if arguments.output else None
+        print_report_and_place(report, arguments, f"archived: {path}" if path else "")
     return report.summary.exit_code
 
 
@@ -79,28 +75,3 @@ def _audit(
             archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
         raise
     return report, archive
-
-
-def _write_evidence(report: AuditReport, archive: Archive) -> Path:
-    """Writes the evidence where it belongs, or, if the disk is full by now, anywhere rather than nowhere."""
-    try:
-        return evidence.save(report, archive.folder)
-    except EvidenceError as error:
-        refuge = Path(tempfile.mkdtemp(prefix="repro-audit-evidence-"))
-        saved = evidence.save(report, refuge)
-        print(f"repro-audit: {error}\nThe evidence was written to {saved} instead.", file=sys.stderr)
-        return saved
-
-
-def _print(report: AuditReport, arguments: Namespace, place: str) -> None:
-    """Prints the report, then where it lies: on stdout unless that is for programs.
-
-    A reader who leaves early does not change what the audit found, nor its exit code.
-    """
-    try:
-        print_report(report, arguments)
-        if place:
-            print(place, file=sys.stdout if arguments.format == "table" else sys.stderr)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        abandon_stdout()

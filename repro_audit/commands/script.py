@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from repro_audit.archive import Archive
-from repro_audit.commands.output import print_script_report
+from repro_audit.commands.output import keep_evidence, print_report_and_place
 from repro_audit.errors import EvidenceError, UsageError
 from repro_audit.exit_codes import ExitCode
 from repro_audit.interpreter import Ended, elapsed_ms, worker_command
@@ -24,17 +24,15 @@ from repro_audit.interpreters import interpreter_pair
 from repro_audit.interrupts import uninterrupted
 from repro_audit.launch import read_environment
 from repro_audit.modules import find_module
-from repro_audit.pipes import abandon_stdout
 from repro_audit.plan import Zygote
 from repro_audit.recording import breaches_of, load_recording, save_recording
 from repro_audit.recording_compare import compare_recordings
 from repro_audit.records import EnvironmentTask, Isolation, Mode, Verdict
-from repro_audit.report import evidence
 from repro_audit.report.progress import make_progress
 from repro_audit.report.script_table import comparison_text
 from repro_audit.script_audit import audit_script
 from repro_audit.script_launch import recorded_run
-from repro_audit.script_records import Script, ScriptReport, ScriptSettings, ScriptTask
+from repro_audit.script_records import Script, ScriptSettings, ScriptTask
 from repro_audit.script_runs import ScriptRuns
 from repro_audit.script_verdict import judge_script
 from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
@@ -99,8 +97,8 @@ def script(arguments: Namespace) -> int:
             with suppress(OSError):
                 archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
             raise
-        path = _write_evidence(report, archive.folder)
-        _print(report, arguments, f"evidence: {path}")
+        path = keep_evidence(report, archive.folder)
+        print_report_and_place(report, arguments, f"evidence: {path}")
     return report.summary.exit_code
 
 
@@ -253,23 +251,3 @@ def _ranks(path: Path) -> dict[str, Path]:
         raise EvidenceError(f"{path} is no folder. Name the folder that `repro-audit record` wrote.")
     ranks = {folder.name: folder for folder in sorted(path.glob("rank*")) if folder.is_dir()}
     return ranks or {"": path}
-
-
-def _write_evidence(report: ScriptReport, folder: Path) -> Path:
-    """Writes the evidence where it belongs, or, if the disk is full by now, anywhere rather than nowhere."""
-    try:
-        return evidence.save(report, folder)
-    except EvidenceError as error:
-        refuge = Path(tempfile.mkdtemp(prefix="repro-audit-evidence-"))
-        saved = evidence.save(report, refuge)
-        print(f"repro-audit: {error}\nThe evidence was written to {saved} instead.", file=sys.stderr)
-        return saved
-
-
-def _print(report: ScriptReport, arguments: Namespace, place: str) -> None:
-    try:
-        print_script_report(report, arguments)
-        print(place, file=sys.stdout if arguments.format == "table" else sys.stderr)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        abandon_stdout()

@@ -10,10 +10,9 @@ from rich.text import Text
 
 from repro_audit.recording import Recorded
 from repro_audit.records import Mode, Verdict
-from repro_audit.report.finding import Finding
 from repro_audit.report.plain import printable, text
 from repro_audit.report.script_findings import divergence_lines, script_findings
-from repro_audit.report.table import LEVEL_STYLES, VERDICT_STYLES, blind_spots, cublas_note
+from repro_audit.report.table import VERDICT_STYLES, blind_spots, cublas_note, finding_renderable
 from repro_audit.script_records import Recording, ScriptComparison, ScriptReport
 from repro_audit.script_verdict import describe_outcome
 
@@ -28,7 +27,7 @@ def script_renderable(report: ScriptReport) -> RenderableType:
     parts: list[RenderableType] = [_heading(report), _runs(report)]
     parts += [Padding(text(note, "dim"), (0, 1)) for note in _below(report)]
     for finding in script_findings(report):
-        parts += [Text(""), _finding(finding)]
+        parts += [Text(""), finding_renderable(finding)]
     style = VERDICT_STYLES[report.verdict] if report.summary.complete else "bold yellow"
     parts += [Text(""), text(report.summary.statement, style)]
     return Group(*parts)
@@ -78,14 +77,6 @@ def _below(report: ScriptReport) -> Iterator[str]:
         yield "each run in its own copy of the working directory, so that none saw the files of another"
     yield cublas_note(report.settings.cublas_workspace)
     yield from blind_spots(report.environment)
-
-
-def _finding(finding: Finding) -> RenderableType:
-    parts: list[RenderableType] = [text(f"{finding.level.value}: {finding.title}", LEVEL_STYLES[finding.level])]
-    parts += [Padding(text(line), (0, 0, 0, 4)) for line in finding.lines]
-    if finding.next_step:
-        parts.append(Padding(text(f"next: {finding.next_step}", "italic"), (0, 0, 0, 4)))
-    return Group(*parts)
 
 
 def comparison_text(

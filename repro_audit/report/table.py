@@ -54,7 +54,7 @@ def report_renderable(report: AuditReport, width: int) -> RenderableType:
     found = findings(report)
     if found:
         parts.append(Text(""))
-        parts += [_finding(finding) for finding in found]
+        parts += [finding_renderable(finding) for finding in found]
     parts.append(Text(""))
     failed = report.summary.exit_code != 0
     parts.append(text(report.summary.statement, "bold red" if failed else "bold green"))
@@ -201,7 +201,8 @@ def cublas_note(workspace: CublasWorkspace) -> str:
     return f"CUBLAS_WORKSPACE_CONFIG={workspace.value}: {words.get(workspace.source, workspace.source)}"
 
 
-def _finding(finding: Finding) -> RenderableType:
+def finding_renderable(finding: Finding) -> RenderableType:
+    """A finding: its title, its lines, and what to do next."""
     parts: list[RenderableType] = [text(f"{finding.level.value}: {finding.title}", LEVEL_STYLES[finding.level])]
     parts += [Padding(text(line), (0, 0, 0, 4)) for line in finding.lines]
     if finding.next_step:
