@@ -50,11 +50,14 @@ def compare_recordings(first: Recorded, second: Recorded) -> ScriptComparison:
     names = list(dict.fromkeys([MAIN_STREAM, *first.stream_names, *second.stream_names]))
     ordered = [name for name in names if not name.endswith(THREADS_SUFFIX)]
     children: list[ScriptDivergence] = []
+    cut_off: list[str] = []
     for name in ordered:
-        divergence = _ordered(name, first, second, tally)
+        divergence, compared = _ordered(name, first, second, tally)
         if divergence is not None:
             (divergences if name == MAIN_STREAM else children).append(divergence)
-    if children:
+        if compared is not None:
+            cut_off.append(f"{name} ({compared} observations)")
+    if children or cut_off:
         others = [name for name in ordered if name != MAIN_STREAM]
         if _shared_out_differently(others, first, second):
             tally.notes.append(
@@ -63,6 +66,9 @@ def compare_recordings(first: Recorded, second: Recorded) -> ScriptComparison:
             )
         else:
             divergences += children
+            if cut_off:
+                told = ", ".join(cut_off)
+                tally.notes.append(f"ended from outside, and compared as far as both runs had come: {told}")
     for name in names:
         if name.endswith(THREADS_SUFFIX):
             divergence = _unordered(name, first, second, tally)
@@ -85,8 +91,14 @@ def _of(recorded: Recorded, name: str) -> Iterator[Observation]:
     return recorded.observations(name) if name in recorded.stream_names else iter(())
 
 
-def _ordered(name: str, first: Recorded, second: Recorded, tally: _Tally) -> ScriptDivergence | None:
-    """Compares two streams in lockstep."""
+def _ordered(name: str, first: Recorded, second: Recorded, tally: _Tally) -> tuple[ScriptDivergence | None, int | None]:
+    """Compares two streams in lockstep.
+
+    Returns:
+        The first divergence; and how many observations could be compared, where one of the processes was ended before
+        it had come as far as the other.
+    """
+    compared: int | None = None
     states: tuple[dict[str, str], dict[str, str]] = ({}, {})
     agreed: set[str] = set()
     steps = 0
@@ -96,9 +108,7 @@ def _ordered(name: str, first: Recorded, second: Recorded, tally: _Tally) -> Scr
     for position, (one, other) in enumerate(zip_longest(_of(first, name), _of(second, name))):
         if one is None or other is None:
             if cut_off:
-                tally.notes.append(
-                    f"a process was ended from outside; of {name}, {position} observations could be compared"
-                )
+                compared = position
             elif found is None:
                 found = _structure(name, position, steps, one, other, last_equal)
             break
@@ -113,7 +123,7 @@ def _ordered(name: str, first: Recorded, second: Recorded, tally: _Tally) -> Scr
                 steps += 1
                 if one.complete and other.complete:
                     last_equal = position
-    return found
+    return found, compared
 
 
 def _losses(observation: Observation) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from repro_audit.recording import Recorded
 from repro_audit.records import Mode
-from repro_audit.script_records import Finished, Point, ScriptComparison, ScriptSettings
+from repro_audit.script_records import THREADS_SUFFIX, Finished, Point, ScriptComparison, ScriptSettings
 
 
 def notes_on(
@@ -33,19 +33,27 @@ def notes_on(
 
 
 def _processes(one: Recorded) -> Iterator[str]:
+    started = {remark.context["stream"]: remark.line for _, remark in one.remarks() if "stream" in remark.context}
+    relaxed: dict[str, None] = {}
+    cut_off: list[str] = []
     for name in one.stream_names:
         end = one.end(name)
-        if end is None:
-            if isinstance(one.recording.outcome, Finished):
-                yield f"process {name} was ended from outside: what it did last was not observed"
-            continue
-        if not end.armed and not end.strict:
-            yield (
-                f"a process that the script started at {end.started_by or 'an unknown line'} ran without strict mode, "
-                "which spawned processes do not inherit: call torch.use_deterministic_algorithms(True) in it. "
-                "Its results were compared all the same"
-            )
-        yield from end.notes
+        seen = list(one.observations(name))
+        if any(observation.relaxed for observation in seen):
+            relaxed[started.get(name.removesuffix(THREADS_SUFFIX), "")] = None
+        if end is not None:
+            yield from end.notes
+        elif seen and isinstance(one.recording.outcome, Finished):
+            cut_off.append(name)
+    for line in relaxed:
+        yield (
+            f"a process that the script started at {line or 'an unknown line'} ran without strict mode, "
+            "which spawned processes do not inherit: call torch.use_deterministic_algorithms(True) in it. "
+            "Its results were compared all the same"
+        )
+    if cut_off:
+        names = ", ".join(cut_off)
+        yield f"ended from outside, as pools end their workers, so that their ends were not observed: {names}"
     programs = {
         (remark.line, remark.context.get("program", ""))
         for _, remark in one.remarks()

@@ -100,6 +100,8 @@ class Observation(Record, frozen=True, kw_only=True, omit_defaults=True, tag="ob
     """Leaf to ``sha256:<hex>`` or ``xxh3_128:<hex>``."""
     roles: dict[str, Role] = {}
     """Leaf to its role, where that is not `Role.VALUE`."""
+    relaxed: bool = False
+    """Whether strict mode was off, in a process that was not armed. Told, never compared."""
     complete: bool = True
     """Whether everything that may be observed here was: the whole state is not digested at every step."""
     rows: dict[str, str] = {}
@@ -117,8 +119,6 @@ class StreamEnd(Record, frozen=True, kw_only=True, omit_defaults=True, tag="end"
     """Whether PyTorch's deterministic algorithms were on."""
     armed: bool
     """Whether this process was armed by the audit; those that ``spawn`` started were not."""
-    started_by: str = ""
-    """The line that started the process; empty for the first."""
     breaches: tuple[Breach, ...] = ()
     notes: tuple[str, ...] = ()
 

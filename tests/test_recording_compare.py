@@ -85,7 +85,7 @@ def test_a_run_that_was_killed_is_compared_as_far_as_it_came(tmp_path):
     comparison = compared(tmp_path, [loss(), loss(), END], [loss()])
     assert comparison.divergence is None
     assert comparison.observations == 1
-    assert "ended from outside" in comparison.notes[0]
+    assert comparison.notes == ("ended from outside, and compared as far as both runs had come: main (1 observations)",)
 
 
 # ---------------------------------------------------------------------------------------------- generators

@@ -1,8 +1,10 @@
 """Finds the user's own line in a stack: not PyTorch's, not the standard library's, not this tool's."""
 
+import concurrent.futures.thread
 import linecache
 import os
 import sysconfig
+import threading
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -18,6 +20,8 @@ _PACKAGE_FOLDER = str(Path(__file__).resolve().parent.parent) + os.sep
 _LIBRARY_FOLDERS = tuple(
     {str(Path(sysconfig.get_path(name)).resolve()) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+
+_THREAD_FILES = (threading.__file__, concurrent.futures.thread.__file__)
 
 ENGINE = "_engine_run_backward"
 _CHECKPOINT_FILE = torch.utils.checkpoint.__file__
@@ -76,14 +80,13 @@ def line_of_traceback(trace: TracebackType | None) -> SourceLine | None:
     return _source_line(*place_found) if place_found else None
 
 
-def started_by_user(frame: FrameType | None) -> bool:
-    """Whether nothing but the standard library stands between the user's line and a call."""
+def starts_thread(frame: FrameType | None) -> bool:
+    """Whether the user's line starts a thread, by itself or through an executor, and not a library for its own ends."""
     while frame is not None:
         path = frame.f_code.co_filename
-        rank = rank_of(path)
-        if rank == 0:
+        if rank_of(path) == 0:
             return True
-        if rank == 1 or str(Path(path).resolve()).startswith(_TORCH_FOLDER):
+        if path not in _THREAD_FILES:
             return False
         frame = frame.f_back
     return False

@@ -64,7 +64,6 @@ class Observer:
         *,
         name: str = MAIN_STREAM,
         mode: Mode | None,
-        started_by: str = "",
     ) -> None:
         self.paths = paths
         self.mode = mode
@@ -73,11 +72,10 @@ class Observer:
         self._watch: Watch | None = None
         self._local = threading.local()
         self.on_observation: Callable[[Observation, int], None] | None = None
-        self._begin(name, started_by)
+        self._begin(name)
 
-    def _begin(self, name: str, started_by: str) -> None:
+    def _begin(self, name: str) -> None:
         self.name = name
-        self.started_by = started_by
         self._subjects = Subjects()
         self.notes: dict[str, None] = {}
         self.steps = 0
@@ -93,13 +91,13 @@ class Observer:
         self._ended = False
         self._untold: list[tuple[Observation, int]] = []
 
-    def forked(self, name: str, started_by: str) -> None:
+    def forked(self, name: str) -> None:
         """Begins anew in a forked child."""
         self._local = threading.local()
         self.on_observation = None
         if self._watch is not None:
             self._watch.forget()
-        self._begin(name, started_by)
+        self._begin(name)
 
     def watch(self, watch: Watch) -> None:
         """Has determinism settings read back at every observation."""
@@ -301,7 +299,6 @@ class Observer:
         end = StreamEnd(
             strict=torch._C._get_deterministic_algorithms(),
             armed=armed,
-            started_by=self.started_by,
             breaches=breaches,
             notes=tuple(self.notes),
         )
@@ -383,6 +380,7 @@ class Observer:
             loss=loss,
             leaves=leaves or {},
             roles=roles or {},
+            relaxed=self._watch is None and not torch._C._get_deterministic_algorithms(),
             complete=complete,
             rows=rows or {},
             generators=moved,

@@ -21,7 +21,7 @@ import msgspec
 from repro_audit.records import Record
 from repro_audit.script_records import Point
 from repro_audit.worker.observation.observer import Observer
-from repro_audit.worker.source_lines import line_of_stack, started_by_user
+from repro_audit.worker.source_lines import line_of_stack, starts_thread
 
 
 class SpawnedTask(Record, frozen=True, kw_only=True):
@@ -29,7 +29,6 @@ class SpawnedTask(Record, frozen=True, kw_only=True):
 
     folder: str
     stream: str
-    started_by: str
     copy: str
     original: str
 
@@ -43,21 +42,20 @@ def follow(observer: Observer, folder: Path, copy: str, original: str) -> None:
 
 
 def _forks(observer: Observer) -> None:
-    coming: list[tuple[str, str]] = []
+    coming: list[str] = []
 
     def before() -> None:
         frame = sys._getframe(1)
-        line = observer.paths.line(line_of_stack(frame))
         observer.children[""] += 1
         name = f"{observer.name}/{observer.children['']}"
-        coming.append((name, line))
+        coming.append(name)
         with observer.guarded() as observing:
             if observing:
                 observer.remark(Point.CHILD, "fork", frame, {"stream": name})
 
     def in_child() -> None:
         if coming:
-            observer.forked(*coming.pop())
+            observer.forked(coming.pop())
 
     os.register_at_fork(before=before, after_in_parent=lambda: coming and coming.pop(), after_in_child=in_child)
 
@@ -75,7 +73,6 @@ def _spawns(observer: Observer, folder: Path, copy: str, original: str) -> None:
         task = SpawnedTask(
             folder=str(folder),
             stream=f"{observer.name}/s{observer.children['s']}",
-            started_by=observer.paths.line(line_of_stack(frame)),
             copy=copy,
             original=original,
         )
@@ -102,7 +99,7 @@ def _threads(observer: Observer) -> None:
     @functools.wraps(start)
     def started(self: threading.Thread) -> None:
         frame = sys._getframe(1)
-        line = observer.paths.line(line_of_stack(frame)) if started_by_user(frame) else ""
+        line = observer.paths.line(line_of_stack(frame)) if starts_thread(frame) else ""
         if line and line not in lines:
             lines.add(line)
             with observer.guarded() as observing:

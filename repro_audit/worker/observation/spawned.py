@@ -21,7 +21,6 @@ def observe(text: str) -> None:
         None,
         name=task.stream,
         mode=None,
-        started_by=task.started_by,
     )
     listen(observer)
     listen_to_seeds(observer)

@@ -73,9 +73,12 @@ def test_a_spawned_child_runs_without_strict_mode_and_a_forked_one_with_it(pair,
     end = spawned.end(child)
     assert not end.strict
     assert not end.armed
-    assert end.started_by.endswith(f"script.py:{line_of(text, 'start_method')}")
+    assert all(one.relaxed for one in spawned.observations(child))
+    (start,) = (remark for _, remark in spawned.remarks() if remark.context.get("stream") == child)
+    assert start.line.endswith(f"script.py:{line_of(text, 'start_method')}")
     _, forked, _ = compared(pair, FORK.replace("SEEDED", "True"), tmp_path / "f")
     assert forked.end("main/1").strict
+    assert not any(one.relaxed for one in forked.observations("main/1"))
 
 
 def test_a_forked_child_that_drops_strict_mode_has_a_breach(pair, tmp_path):
@@ -143,6 +146,23 @@ def test_of_a_large_model_in_a_child_the_whole_state_is_looked_at_now_and_then(p
     looks = [one.complete for one in first.observations("main/1") if one.point == "step"]
     assert len(looks) == 40
     assert sum(looks) < 20
+
+
+def test_threads_of_a_pool_are_its_own_and_those_of_an_executor_the_scripts(pair, tmp_path):
+    text = (
+        WORK
+        + """
+from concurrent.futures import ThreadPoolExecutor
+if __name__ == "__main__":
+    with mp.get_context("fork").Pool(1) as pool:
+        pool.map(abs, [1])
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(print).result()
+"""
+    )
+    _, first, _ = compared(pair, text, tmp_path)
+    (thread,) = (remark for _, remark in first.remarks() if remark.name == "thread")
+    assert thread.line.endswith(f":{line_of(text, 'executor.submit')}")
 
 
 def test_an_exit_without_ceremony_leaves_a_whole_recording(pair, tmp_path):
