@@ -1,11 +1,12 @@
 """The digest of a leaf: sha256 over what it is and every one of its bits. ``docs/digest.md`` is the definition."""
 
+import contextlib
 import enum
 import hashlib
 import struct
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -51,7 +52,10 @@ def digest_leaves(leaves: Mapping[str, Leaf]) -> dict[str, str]:
         digests = {key: digest_leaf(value, path) for key, (path, value) in unique.items()}
     else:
         with ThreadPoolExecutor(workers, thread_name_prefix="repro-audit-digest") as pool:
-            futures = {key: pool.submit(digest_leaf, unique[key][1], unique[key][0]) for key in large}
+            futures: dict[int, Future[str]] = {}
+            with contextlib.suppress(RuntimeError):  # at exit Python starts no more threads: this one does it all
+                for key in large:
+                    futures[key] = pool.submit(digest_leaf, unique[key][1], unique[key][0])
             digests = {key: digest_leaf(value, path) for key, (path, value) in unique.items() if key not in futures}
             digests |= {key: future.result() for key, future in futures.items()}
     return {path: digests[id(leaf.value)] for path, leaf in leaves.items()}

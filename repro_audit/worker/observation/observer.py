@@ -286,14 +286,21 @@ class Observer:
     # ------------------------------------------------------------------ the end
 
     def end(self) -> None:
-        """Looks at what was trained a last time and ends the stream; the process shows nothing after that."""
+        """Looks at what was trained a last time and ends the stream; the process shows nothing after that.
+
+        Lets go of it all: what owns threads, as a process group does, ends them when it is freed, and Python cannot be
+        finalized under a thread that is still at work.
+        """
         if self._ended:
             return
         with self.guarded() as observing:
-            leaves, failures = self._subjects.final_leaves()
-            if observing and (leaves or self._compared):
-                self._final(leaves, failures, "script")
+            if observing:
+                leaves, failures = self._subjects.final_leaves()
+                if leaves or self._compared:
+                    self._final(leaves, failures, "script")
         self._ended = True
+        self._subjects = Subjects()
+        self._leave_modules()
         armed = self._watch is not None
         breaches = self._breaches()
         end = StreamEnd(

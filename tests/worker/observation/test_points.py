@@ -102,6 +102,12 @@ CASES = {
         Role.PARAMETER,
         TRAINING.replace("LR", "0.1") + "train()\nopt.step()\nwith torch.no_grad():\n    net.bias += noise()",
     ),
+    "final_of_what_threads_digest": (
+        Point.FINAL,
+        Role.PARAMETER,
+        "net = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(3)])\n"
+        "net(torch.ones(2, 1024)).sum().backward()\nwith torch.no_grad():\n    net[2].bias += noise()",
+    ),
     "final_leaf": (
         Point.FINAL,
         Role.PARAMETER,

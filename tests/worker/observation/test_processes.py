@@ -1,7 +1,14 @@
 """Processes and threads that a script starts: faults in them are seen, and order that does not matter is not."""
 
-import pytest
+import gc
+import sys
+import weakref
 
+import pytest
+import torch
+
+from repro_audit.script_records import Point
+from repro_audit.worker.observation.observer import Observer, Paths
 from tests.scripting import compared, line_of
 
 WORK = """
@@ -146,6 +153,32 @@ def test_of_a_large_model_in_a_child_the_whole_state_is_looked_at_now_and_then(p
     looks = [one.complete for one in first.observations("main/1") if one.point == "step"]
     assert len(looks) == 40
     assert sum(looks) < 20
+
+
+def test_the_end_of_a_large_model_in_a_spawned_process_is_seen(pair, tmp_path):
+    text = SPAWN.replace("SEEDED", "True").replace("Linear(4, 1)", "Linear(1500, 1500)")
+    text = text.replace("torch.ones(2, 4)", "torch.ones(2, 1500)")
+    text = text.replace("        opt.step()\n", "        opt.step()\n    net.bias.data[0] = NOISE\n", 1)
+    comparison, first, _ = compared(pair, text.replace("NOISE", "1.0"), tmp_path / "same")
+    (child,) = (name for name in first.stream_names if name != "main")
+    assert comparison.divergence is None
+    assert not first.end(child).notes
+    noisy = text.replace("NOISE", "int.from_bytes(os.urandom(3), 'little')")
+    comparison, _, _ = compared(pair, noisy, tmp_path / "unlike")
+    assert comparison.divergence.point is Point.FINAL
+
+
+def test_at_the_end_nothing_of_the_script_is_held_any_more(tmp_path):
+    observer = Observer(tmp_path, Paths("copy", "original"), None, mode=None)
+    model = torch.nn.Linear(2, 1)
+    observer.module_begins(model, (torch.ones(1, 2),), sys._getframe())
+    observer.module_ends(model, model(torch.ones(1, 2)), sys._getframe())
+    freed = weakref.ref(model)
+    del model
+    gc.collect()
+    assert freed() is not None
+    observer.end()
+    assert freed() is None
 
 
 def test_threads_of_a_pool_are_its_own_and_those_of_an_executor_the_scripts(pair, tmp_path):
