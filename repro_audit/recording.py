@@ -3,6 +3,7 @@
 import hashlib
 import linecache
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +102,13 @@ def found_streams(folder: Path) -> tuple[Stream, ...]:
     return tuple(sorted(streams, key=lambda stream: (stream.name != MAIN_STREAM, stream.name)))
 
 
+def _regular_size(path: Path) -> int:
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise EvidenceError(f"{path} is no regular file. Name the folder that `record` wrote.")
+    return status.st_size
+
+
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return f"{ALGORITHM}:{hashlib.file_digest(file, 'sha256').hexdigest()}"
@@ -134,7 +142,7 @@ def load_recording(path: Path) -> Recorded:
     folder = path.parent if path.name == FILE_NAME else path
     file = folder / FILE_NAME
     try:
-        if file.stat().st_size > MAXIMUM_BYTES:
+        if _regular_size(file) > MAXIMUM_BYTES:
             raise EvidenceError(f"{file} is too large to be a recording. Name the folder that `record` wrote.")
         content = file.read_bytes()
         version = msgspec.json.decode(content, type=_Version).schema_version
@@ -145,7 +153,8 @@ def load_recording(path: Path) -> Recorded:
             )
         recording = msgspec.json.decode(content, type=Recording, strict=True)
         for stream in recording.streams:
-            if _digest(stream_path(folder, stream.name)) != stream.sha256:
+            path = stream_path(folder, stream.name)
+            if not _regular_size(path) or _digest(path) != stream.sha256:
                 raise EvidenceError(
                     f"stream {stream.name} of {folder} was changed after it was written. Take an undamaged copy."
                 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -254,6 +255,10 @@ def test_recordings_are_made_in_sight_and_compared_later(folder):
     assert different.returncode == 1
     assert "FAIL" in different.stdout
     assert "the script was changed between the recordings" in different.stdout
+    shutil.copytree("monday", "copy")
+    itself = command("compare", "monday", "copy")
+    assert itself.returncode == 2
+    assert "monday and copy are recordings of one and the same run" in itself.stderr
 
 
 @pytest.mark.slow

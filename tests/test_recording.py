@@ -20,6 +20,15 @@ def folder(tmp_path):
     return made.folder
 
 
+def replaced(path, make):
+    path.unlink()
+    make(path)
+
+
+def zeros_without_end(path):
+    path.symlink_to("/dev/zero")
+
+
 def test_what_was_saved_is_loaded_by_its_folder_or_its_file(folder):
     loaded = load_recording(folder)
     assert loaded == load_recording(folder / "recording.json")
@@ -48,6 +57,9 @@ def test_a_stream_that_was_cut_off_ends_there(folder):
         (lambda folder: (folder / "recording.json").write_text('{"schema_version": 1}'), "is no recording"),
         (lambda folder: (folder / "recording.json").write_bytes(b"\xff\xfe"), "is no recording"),
         (lambda folder: (folder / "recording.json").write_text('{"schema_version": 99}'), "newer repro_audit"),
+        (lambda folder: replaced(folder / "recording.json", os.mkfifo), "recording.json is no regular file"),
+        (lambda folder: replaced(folder / "streams" / "main.jsonl", os.mkfifo), "main.jsonl is no regular file"),
+        (lambda folder: replaced(folder / "streams" / "main.jsonl", zeros_without_end), "main.jsonl is no regular"),
     ],
 )
 def test_a_damaged_recording_is_refused_by_name(folder, damage, words):
