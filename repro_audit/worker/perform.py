@@ -24,6 +24,7 @@ from repro_audit.script_records import ScriptTask
 from repro_audit.tasks import Task
 from repro_audit.worker.determinism import arm, read_flags
 from repro_audit.worker.distance import measure
+from repro_audit.worker.ending import flush
 from repro_audit.worker.environment import devices, torch_facts
 from repro_audit.worker.execute import execute
 from repro_audit.worker.run_script import run_script
@@ -47,11 +48,7 @@ def perform_and_exit(task: Task) -> NoReturn:
     except BaseException:  # noqa: BLE001 - the worker's outer shell
         traceback.print_exc()
         code = WORKER_CRASHED
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            continue  # the workload closed or replaced it
+    flush()
     _leave(code)
 
 

@@ -1,6 +1,5 @@
 """Runs a script as ``__main__`` in this process, under observation, as if Python itself had been asked to."""
 
-import atexit
 import builtins
 import contextlib
 import importlib.util
@@ -8,9 +7,7 @@ import io
 import multiprocessing.process
 import os
 import sys
-import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -24,6 +21,7 @@ from repro_audit.records import Alert, Failed, FailureKind, Mode, Refused, Sourc
 from repro_audit.script_records import Finished, Remedy, Restart, ScriptOutcome, ScriptRecord, ScriptTask
 from repro_audit.worker.alerts import AlertLog
 from repro_audit.worker.determinism import Watch, arm, read_flags
+from repro_audit.worker.ending import exit_code, wind_up
 from repro_audit.worker.failures import classified
 from repro_audit.worker.generators import seed_generators
 from repro_audit.worker.observation.entropy import fix_entropy, listen_to_seeds
@@ -98,7 +96,7 @@ class _Run:
             self._observe()
             self._started = _now()
             self.outcome = self._outcome()
-            self._wind_up()
+            wind_up()
             self.observer.end()
             if self.tracing is not None:
                 self.tracing.close()
@@ -126,7 +124,7 @@ class _Run:
             _before_torch(self._restart)
             exec(code, namespace)
         except SystemExit as error:
-            return Finished(exit_code=_exit_code(error))
+            return Finished(exit_code=exit_code(error))
         except BaseException as error:  # noqa: BLE001 - the worker's outer shell: what a script does is a result
             outcome = classified(error, self._task.mode, repeat=0, step=self.observer.steps)
             print(outcome.detail, file=sys.stderr)
@@ -163,14 +161,6 @@ class _Run:
         loader = SourceFileLoader("__main__", path)
         namespace.update(__file__=path, __loader__=loader, __spec__=None, __package__=None, __cached__=None)
         return namespace, loader.source_to_code(Path(path).read_bytes(), path)
-
-    def _wind_up(self) -> None:
-        """Waits for threads and runs exit handlers, in Python's order."""
-        for part in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]
-            try:
-                part()
-            except BaseException:  # noqa: BLE001 - Python prints what they raise, and goes on
-                traceback.print_exc()
 
     def _restart(self, variables: Mapping[str, str]) -> NoReturn:
         """Gives up before PyTorch is imported: the script set variables that count from the start."""
@@ -243,16 +233,6 @@ def _module(name: str) -> tuple[Any, str, CodeType]:
     if spec is None or spec.origin is None or not hasattr(loader, "get_code"):
         raise ImportError(f"no module {name} that can be run with -m")
     return spec, spec.origin, loader.get_code(spec.name)
-
-
-def _exit_code(error: SystemExit) -> int:
-    """The process's exit code, as Python takes it from a `SystemExit`."""
-    if error.code is None:
-        return 0
-    if isinstance(error.code, int):
-        return error.code & 0xFF
-    print(error.code, file=sys.stderr)
-    return 1
 
 
 def _before_torch(restart: Callable[[Mapping[str, str]], NoReturn]) -> None:

@@ -82,10 +82,9 @@ def _spawns(observer: Observer, folder: Path, copy: str, original: str) -> None:
         position = command.index("-c") + 1
         package = str(Path(__file__).resolve().parents[3])
         text = base64.b64encode(msgspec.json.encode(task)).decode()
-        begin = (
-            f"import sys; sys.path.append({package!r}); from repro_audit.worker.observation.spawned import observe; "
-        )
-        command[position] = f"{begin}observe({text!r}); {command[position]}"
+        module = "repro_audit.worker.observation.spawned"
+        begin = f"import sys; sys.path.append({package!r}); from {module} import run_observed; "
+        command[position] = f"{begin}run_observed({text!r}, {command[position]!r})"
         return command
 
     multiprocessing.spawn.get_command_line = observed

@@ -7,7 +7,7 @@ import weakref
 import pytest
 import torch
 
-from repro_audit.script_records import Point
+from repro_audit.script_records import Finished, Point
 from repro_audit.worker.observation.observer import Observer, Paths
 from tests.scripting import compared, line_of
 
@@ -166,6 +166,32 @@ def test_the_end_of_a_large_model_in_a_spawned_process_is_seen(pair, tmp_path):
     noisy = text.replace("NOISE", "int.from_bytes(os.urandom(3), 'little')")
     comparison, _, _ = compared(pair, noisy, tmp_path / "unlike")
     assert comparison.divergence.point is Point.FINAL
+
+
+def test_a_spawned_process_ends_as_it_would_unobserved(pair, tmp_path):
+    text = """
+import atexit, pathlib, sys, threading, time
+import torch.multiprocessing as mp
+def write(name):
+    pathlib.Path(name).touch()
+def work(code):
+    atexit.register(write, "at_exit")
+    threading.Thread(target=lambda: (time.sleep(0.3), write("in_thread"))).start()
+    print("in a buffer", end="")
+    sys.exit(code)
+if __name__ == "__main__":
+    children = [mp.get_context("spawn").Process(target=work, args=(code,)) for code in (0, 3, "a message")]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    codes = [child.exitcode for child in children]
+    files = [pathlib.Path(name).exists() for name in ("at_exit", "in_thread")]
+    print(codes, files)
+    sys.exit(codes != [0, 3, 1] or files != [True, True])
+"""
+    _, first, _ = compared(pair, text, tmp_path)
+    assert first.recording.outcome == Finished(exit_code=0)
 
 
 def test_at_the_end_nothing_of_the_script_is_held_any_more(tmp_path):
