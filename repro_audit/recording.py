@@ -103,6 +103,7 @@ def found_streams(folder: Path) -> tuple[Stream, ...]:
 
 
 def _regular_size(path: Path) -> int:
+    """The size of a file in bytes; a pipe or a device has none, and may have no end."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise EvidenceError(f"{path} is no regular file. Name the folder that `record` wrote.")
@@ -110,6 +111,7 @@ def _regular_size(path: Path) -> int:
 
 
 def _digest(path: Path) -> str:
+    _regular_size(path)
     with path.open("rb") as file:
         return f"{ALGORITHM}:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
@@ -153,8 +155,7 @@ def load_recording(path: Path) -> Recorded:
             )
         recording = msgspec.json.decode(content, type=Recording, strict=True)
         for stream in recording.streams:
-            path = stream_path(folder, stream.name)
-            if not _regular_size(path) or _digest(path) != stream.sha256:
+            if _digest(stream_path(folder, stream.name)) != stream.sha256:
                 raise EvidenceError(
                     f"stream {stream.name} of {folder} was changed after it was written. Take an undamaged copy."
                 )
@@ -167,6 +168,13 @@ def load_recording(path: Path) -> Recorded:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise EvidenceError(f"{file} is no recording: {error}. Name the folder that `record` wrote.") from error
     return Recorded(recording=recording, folder=folder)
+
+
+def same_run(first: Recorded, second: Recorded) -> bool:
+    """Whether two recordings are one, or copies of one; of runs that were killed, copies cannot be told."""
+    one, other = first.recording, second.recording
+    copied = bool(one.started) and (one.process, one.started) == (other.process, other.started)
+    return copied or first.folder.resolve() == second.folder.resolve()
 
 
 class _Version(msgspec.Struct):

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from repro_audit.errors import EvidenceError
-from repro_audit.recording import breaches_of, load_recording, save_recording, source_line
+from repro_audit.recording import breaches_of, found_streams, load_recording, same_run, save_recording, source_line
 from repro_audit.records import Breach, Mode
 from repro_audit.script_records import StreamEnd
 from tests.sample_scripts import END, LINE, loss, observation, recorded
@@ -66,6 +66,28 @@ def test_a_damaged_recording_is_refused_by_name(folder, damage, words):
     damage(folder)
     with pytest.raises(EvidenceError, match=words):
         load_recording(folder)
+
+
+def test_a_stream_that_was_begun_and_never_written_is_no_damage(tmp_path):
+    made = recorded(tmp_path / "made", {"main": [loss(), END]})
+    (made.folder / "streams" / "main.1.jsonl").touch()
+    found = msgspec.structs.replace(made.recording, streams=found_streams(made.folder))
+    save_recording(found, made.folder)
+    loaded = load_recording(made.folder)
+    assert loaded.stream_names == ["main", "main/1"]
+    assert list(loaded.items("main/1")) == []
+
+
+def test_a_copy_is_the_same_run_and_two_killed_runs_are_not(tmp_path):
+    def made(name, **fields):
+        return recorded(tmp_path / name, {"main": [loss(), END]}, **fields)
+
+    first = made("first", process=7, started="1.5")
+    assert same_run(first, made("copy", process=7, started="1.5"))
+    assert not same_run(first, made("other", process=7, started="2.5"))
+    killed = made("killed")
+    assert not same_run(killed, made("killed_too"))
+    assert same_run(killed, killed)
 
 
 def test_a_huge_file_is_refused_unread(folder):

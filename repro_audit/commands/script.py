@@ -25,14 +25,14 @@ from repro_audit.interrupts import uninterrupted
 from repro_audit.launch import read_environment
 from repro_audit.modules import find_module
 from repro_audit.plan import Zygote
-from repro_audit.recording import breaches_of, load_recording, save_recording
+from repro_audit.recording import breaches_of, load_recording, same_run, save_recording
 from repro_audit.recording_compare import compare_recordings
 from repro_audit.records import EnvironmentTask, Isolation, Mode, Verdict
 from repro_audit.report.progress import make_progress
 from repro_audit.report.script_table import comparison_text
 from repro_audit.script_audit import audit_script
 from repro_audit.script_launch import recorded_run
-from repro_audit.script_records import Recording, Script, ScriptSettings, ScriptTask
+from repro_audit.script_records import Script, ScriptSettings, ScriptTask
 from repro_audit.script_runs import ScriptRuns
 from repro_audit.script_verdict import judge_script
 from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
@@ -230,7 +230,7 @@ def compare(arguments: Namespace) -> int:
             )
         for rank, folder in theirs.items():
             first, second = load_recording(ours[rank]), load_recording(folder)
-            if _run_of(first.recording) == _run_of(second.recording):
+            if same_run(first, second):
                 raise EvidenceError(
                     f"{ours[rank]} and {folder} are recordings of one and the same run, which shows nothing. "
                     "Record a second run."
@@ -244,10 +244,6 @@ def compare(arguments: Namespace) -> int:
     if verdicts & {Verdict.FAIL, Verdict.REFUSED}:
         return ExitCode.FINDING
     return ExitCode.VERIFIED if verdicts == {Verdict.PASS} else ExitCode.INCOMPLETE
-
-
-def _run_of(recording: Recording) -> tuple[int, str]:
-    return recording.process, recording.started
 
 
 def _listed(ranks: Mapping[str, Path]) -> str:

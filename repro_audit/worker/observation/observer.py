@@ -288,8 +288,7 @@ class Observer:
     def end(self) -> None:
         """Looks at what was trained a last time and ends the stream; the process shows nothing after that.
 
-        Lets go of it all: what owns threads, as a process group does, ends them when it is freed, and Python cannot be
-        finalized under a thread that is still at work.
+        Lets go of it all, as the script has: what is closed by being freed, as a process group is, closes.
         """
         if self._ended:
             return
