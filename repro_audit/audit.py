@@ -12,16 +12,18 @@ import msgspec
 from repro_audit import __version__
 from repro_audit.archive import Archive
 from repro_audit.canary import CANARIES, assess
-from repro_audit.compare import compare_runs
+from repro_audit.compare import compare_repeats, compare_runs
 from repro_audit.confirm import Confirmation, confirm, locate
 from repro_audit.launch import Launched, Launcher
-from repro_audit.plan import PlannedRun, devices_of, plan_case
+from repro_audit.plan import PlannedRun, devices_of, plan_arms, plan_case
 from repro_audit.records import (
     SCHEMA_VERSION,
+    Arm,
     AuditReport,
     CanaryResult,
     Case,
     CaseResult,
+    Comparison,
     Completed,
     Environment,
     EnvironmentTask,
@@ -205,7 +207,23 @@ def _audit_case(
         launched = auditor.make(case, plan_case(case, source, settings, scratch))
         if is_inventory(settings):
             return _inventoried(case, declared, launched)
-        return _judged(auditor, case, declared, launched, source, scratch)
+        result = _judged(auditor, case, declared, launched, source, scratch)
+        if not isinstance(result.runs[0].outcome, Completed):
+            return result  # no strict pair, so that nothing is hidden by one
+        return _with_arms(result, auditor.make(case, plan_arms(case, source, settings, scratch)))
+
+
+def _with_arms(result: CaseResult, launched: Sequence[Launched]) -> CaseResult:
+    """The result with what repeats in other modes showed; its verdict stays as it is."""
+    arms = []
+    for made in launched:
+        outcome = made.run.outcome
+        compared: tuple[Comparison, ...] = ()
+        if isinstance(outcome, Completed):
+            compared = compare_repeats(made.run.name, outcome, made.states, made.roles)
+        arms.append(Arm(run=made.run, comparisons=compared))
+    states, roles = _tables(launched)
+    return msgspec.structs.replace(result, arms=tuple(arms), states=result.states | states, roles=result.roles | roles)
 
 
 def absence(device: str, environment: Environment) -> str:

@@ -109,6 +109,11 @@ def build_parser() -> argparse.ArgumentParser:
         help="fresh processes to compare with the reference run: rare divergences need many (default: 1)",
     )
     run.add_argument(
+        "--quick",
+        action="store_true",
+        help="only what the verdict rests on: no repeats in default mode and without strict mode's memory fill",
+    )
+    run.add_argument(
         "--require-device",
         type=_device,
         action="append",

@@ -71,12 +71,21 @@ def compare_runs(runs: Sequence[Run], states: States, roles: Mapping[str, Role])
     if reference is None:
         return ()
     first = Side(run=REFERENCE_RUN, outcome=reference, repeat=0)
-    same = [Side(run=REFERENCE_RUN, outcome=reference, repeat=n) for n in range(1, len(reference.repeats))]
     fresh = [Side(run=name, outcome=outcome, repeat=0) for name, outcome in completed.items() if name != REFERENCE_RUN]
     return (
-        *(compare(Pairing.SAME_PROCESS, first, second, states, roles) for second in same),
+        *compare_repeats(REFERENCE_RUN, reference, states, roles),
         *(compare(Pairing.FRESH_PROCESS, first, second, states, roles) for second in fresh),
     )
+
+
+def compare_repeats(run: str, outcome: Completed, states: States, roles: Mapping[str, Role]) -> tuple[Comparison, ...]:
+    """Compares the first repeat of a run with the other repeats in its process.
+
+    Raises:
+        KeyError: As for `compare`.
+    """
+    first, *others = (Side(run=run, outcome=outcome, repeat=n) for n in range(len(outcome.repeats)))
+    return tuple(compare(Pairing.SAME_PROCESS, first, second, states, roles) for second in others)
 
 
 def compare(pairing: Pairing, first: Side, second: Side, states: States, roles: Mapping[str, Role]) -> Comparison:

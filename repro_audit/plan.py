@@ -63,6 +63,25 @@ def plan_case(case: Case, source: WorkloadSource, settings: Settings, scratch: P
     )
 
 
+ARM_MODES = (Mode.DEFAULT, Mode.NO_FILL)
+"""Modes in which a workload is repeated beside the claim."""
+
+
+def plan_arms(case: Case, source: WorkloadSource, settings: Settings, scratch: Path) -> tuple[PlannedRun, ...]:
+    """The runs that show what a strict pair hides: in each other mode, all repeats in one process.
+
+    Memory that was freed by one repeat is what the next one finds: in fresh processes it would be zero in both.
+    """
+    return tuple(
+        PlannedRun(
+            zygote=Zygote.A,
+            task=_task(mode.value, case, source, settings, scratch, mode, settings.repeats + 1),
+        )
+        for mode in ARM_MODES
+        if mode in settings.modes
+    )
+
+
 def plan_confirmation(
     case: Case, source: WorkloadSource, settings: Settings, scratch: Path, diverged: Sequence[Comparison]
 ) -> tuple[PlannedRun, ...]:

@@ -27,6 +27,10 @@ class Mode(StrEnum):
     """`torch.use_deterministic_algorithms(True)` and its companions: what a claim rests on."""
     WARN_ONLY = "warn_only"
     """The same with ``warn_only=True``: for the inventory of a dry run, never evidence for the claim."""
+    DEFAULT = "default"
+    """As PyTorch starts: shows what strict mode repairs, never evidence for the claim."""
+    NO_FILL = "no_fill"
+    """Strict, but memory stays uninitialised: shows what strict mode's fill hides, never evidence for the claim."""
 
 
 class Verdict(StrEnum):
@@ -157,7 +161,7 @@ class RunTask(Record, frozen=True, kw_only=True, tag="run", tag_field="task"):
     """All a worker needs to know to make a run."""
 
     run: str
-    """Name of the run, unique in its case: ``strict-a``, ``strict-b1``, ``warn_only``."""
+    """Name of the run, unique in its case: ``strict-a``, ``strict-b1``, ``warn_only``, ``default``, ``no_fill``."""
     source: WorkloadSource
     device: str
     mode: Mode
@@ -311,7 +315,7 @@ class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
     """One execution in one process, as the parent saw it; of the later fields, what is empty is left out in writing."""
 
     name: str
-    """``strict-a``, ``strict-b1``, ``warn_only``."""
+    """``strict-a``, ``strict-b1``, ``warn_only``, ``default``, ``no_fill``."""
     mode: Mode
     repeats: int
     """How many were asked for."""
@@ -425,6 +429,14 @@ class Comparison(Record, frozen=True, kw_only=True):
     divergence: Divergence | None
 
 
+class Arm(Record, frozen=True, kw_only=True):
+    """The workload repeated in another mode, to see what a strict pair hides; no verdict rests on it."""
+
+    run: Run
+    comparisons: tuple[Comparison, ...]
+    """The first repeat with each of the others, which are made in the same process; none where the run failed."""
+
+
 class CaseResult(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A case with all that its verdict rests on."""
 
@@ -445,6 +457,8 @@ class CaseResult(Record, frozen=True, kw_only=True, omit_defaults=True):
     roles: dict[str, Role]
     location: Location | None = None
     """The op where two traced runs part, after a divergence."""
+    arms: tuple[Arm, ...] = ()
+    """Made where the strict reference run completed, unless the audit was to be quick."""
 
 
 class CanaryResult(Record, frozen=True, kw_only=True):

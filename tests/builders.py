@@ -65,7 +65,7 @@ class Book:
 
 
 def run(name: str, outcome: Completed | Refused | Failed, **fields: object) -> Run:
-    mode = Mode.STRICT if name.startswith(("strict", "confirm")) else Mode.WARN_ONLY
+    mode = Mode(name) if name in list(Mode) else Mode.STRICT
     repeats = 2 if name in ("strict-a", "confirm-b") else 1
     return Run(name=name, mode=mode, repeats=repeats, outcome=outcome, **fields)
 

@@ -82,7 +82,7 @@ def alert(op: str = "put_", **fields: object) -> Alert:
 
 
 def run(name: str, outcome: Completed | Refused | Failed, **fields: object) -> Run:
-    mode = Mode.WARN_ONLY if name == "warn_only" else Mode.STRICT
+    mode = Mode(name) if name in list(Mode) else Mode.STRICT
     return Run(name=name, mode=mode, repeats=2 if name == "strict-a" else 1, outcome=outcome, **fields)
 
 
@@ -268,7 +268,7 @@ def report(
         schema_version=SCHEMA_VERSION,
         tool={"name": "repro-audit", "version": "0.1.0"},
         settings=Settings(
-            modes=tuple(Mode),
+            modes=(Mode.STRICT, Mode.WARN_ONLY),
             selection=(),
             workload_paths=(),
             devices=(),

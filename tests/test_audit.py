@@ -4,7 +4,7 @@ import pytest
 
 from repro_audit.archive import Archive
 from repro_audit.audit import audit
-from repro_audit.plan import Zygote
+from repro_audit.plan import ARM_MODES, Zygote
 from repro_audit.records import (
     CublasWorkspace,
     Distance,
@@ -17,6 +17,7 @@ from repro_audit.records import (
     Settings,
     Verdict,
 )
+from repro_audit.report.consistency import contradictions
 from tests.fakes import FakeLauncher, RecordingProgress, Unseeded, repeatable, source, steps
 
 CANARIES = {name: source(name) for name in ("one_ulp", "unseeded", "refused_op")}
@@ -75,7 +76,43 @@ def test_each_case_is_run_twice_in_a_once_in_b_and_once_with_warn_only(audited):
         ("mlp", "cpu", "strict-b1", Zygote.B),
         ("mlp", "cpu", "strict-b2", Zygote.B),
         ("mlp", "cpu", "warn_only", Zygote.A),
+        ("mlp", "cpu", "default", Zygote.A),
+        ("mlp", "cpu", "no_fill", Zygote.A),
     ]
+
+
+def test_a_quick_audit_makes_no_arms(audited):
+    launcher = FakeLauncher()
+    (result,) = audited(launcher, "mlp", modes=(Mode.STRICT, Mode.WARN_ONLY)).cases
+    assert [made[2] for made in launcher.made if made[0] == "mlp"] == ["strict-a", "strict-b1", "warn_only"]
+    assert result.arms == ()
+
+
+@pytest.mark.parametrize("mode", ARM_MODES)
+def test_an_arm_that_differs_is_recorded_and_leaves_the_verdict_alone(audited, mode):
+    def repaired(task, zygote, book):
+        if task.mode is mode:
+            return book.completed(*(steps(task, {"extra": repeat}) for repeat in range(task.repeats)))
+        return repeatable(task, zygote, book)
+
+    report = audited(FakeLauncher({"index": repaired}), "index", repeats=3)
+    (result,) = report.cases
+    assert result.verdict is Verdict.PASS
+    assert report.summary.exit_code == 0
+    differing = {arm.run.mode: [one.divergence is not None for one in arm.comparisons] for arm in result.arms}
+    assert differing == {one: [one is mode] * 3 for one in ARM_MODES}
+    assert list(contradictions(report)) == []
+
+
+def test_an_arm_that_crashes_leaves_the_verdict_alone(audited):
+    def crashes(task, zygote, book):
+        if task.mode is Mode.NO_FILL:
+            return Failed(kind=FailureKind.SIGNAL, detail="SIGSEGV")
+        return repeatable(task, zygote, book)
+
+    (result,) = audited(FakeLauncher({"index": crashes}), "index").cases
+    assert result.verdict is Verdict.PASS
+    assert [len(arm.comparisons) for arm in result.arms] == [1, 0]
 
 
 def test_the_warn_only_run_is_made_although_the_strict_run_failed(audited):

@@ -12,10 +12,12 @@ from repro_audit.records import (
     DivergenceKind,
     Failed,
     FailureKind,
+    Mode,
     Pairing,
     Refused,
     Verdict,
 )
+from repro_audit.report.findings import findings
 from tests.real import audit_folder
 
 pytestmark = pytest.mark.slow
@@ -250,6 +252,31 @@ def test_uninitialised_memory_repeats_under_strict_mode_but_the_losses_are_shown
     (repeat,) = outcome(report, "uninitialised_memory", "strict-b1").repeats
     losses = [found.states[digest].loss for digest in repeat.states[1:]]
     assert all(loss is not None and not loss.finite for loss in losses)
+
+
+MASKED = "masked"
+REPAIRED = "only under strict mode"
+
+
+@pytest.mark.parametrize(
+    ("name", "differing", "words"),
+    [
+        ("uninitialised_memory", {Mode.DEFAULT, Mode.NO_FILL}, MASKED),
+        ("uninitialised_large_memory", {Mode.NO_FILL}, MASKED),
+        ("repaired_by_strict_mode", {Mode.DEFAULT}, REPAIRED),
+        ("process_left_behind", set(), None),
+    ],
+)
+def test_the_arms_show_what_a_strict_pair_hides(report, name, differing, words):
+    found = result(report, name)
+    assert found.verdict is Verdict.PASS
+    seen = {arm.run.mode for arm in found.arms if any(one.divergence for one in arm.comparisons)}
+    # Whether memory that nobody fills happens to be the same twice is nothing that default mode promises.
+    assert seen - {Mode.DEFAULT} == differing - {Mode.DEFAULT}
+    assert words == MASKED or seen == differing
+    titles = [finding.title for finding in findings(report) if finding.title.startswith(f"{name} on")]
+    for one in (MASKED, REPAIRED):
+        assert any(one in title for title in titles) == (one == words)
 
 
 def test_an_output_flood_is_bounded_and_counted(report):

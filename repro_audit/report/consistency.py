@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import msgspec
 
 from repro_audit.canary import CANARIES
-from repro_audit.compare import compare_runs
+from repro_audit.compare import compare_repeats, compare_runs
 from repro_audit.digests import state_digest
+from repro_audit.plan import ARM_MODES
 from repro_audit.records import AuditReport, CaseResult, Comparison, Completed, Mode, Repeat, Run, Settings, Summary
 from repro_audit.script_records import ScriptReport
 from repro_audit.script_verdict import judge_script, summarize_script
@@ -72,6 +73,15 @@ def _in_verdict(result: CaseResult, settings: Settings) -> Iterator[str]:
         return  # a state or a role is missing, which has been said
     if [_unmeasured(one) for one in compared] != [_unmeasured(one) for one in result.comparisons]:
         yield "its comparisons are not what its runs give"
+    for arm in result.arms:
+        outcome = arm.run.outcome
+        if arm.run.mode not in ARM_MODES:
+            yield f"arm {arm.run.name} is in mode {arm.run.mode.value}"
+        repeats: tuple[Comparison, ...] = ()
+        if isinstance(outcome, Completed) and outcome.repeats:
+            repeats = compare_repeats(arm.run.name, outcome, result.states, result.roles)
+        if repeats != arm.comparisons:
+            yield f"the comparisons of arm {arm.run.name} are not what its run gives"
     verdict, reason = judge(
         result.runs,
         result.comparisons,
@@ -107,7 +117,7 @@ def _in_case(result: CaseResult) -> Iterator[str]:
                 yield f"leaf {leaf} has something that is no sha256 digest"
         if state_digest(state.leaves) != key:
             yield f"state {key} does not hold what its digest says"
-    runs = (*result.runs, *result.confirmations)
+    runs = (*result.runs, *result.confirmations, *(arm.run for arm in result.arms))
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
         yield "two runs have the same name"
@@ -116,7 +126,7 @@ def _in_case(result: CaseResult) -> Iterator[str]:
             for number, repeat in enumerate(run.outcome.repeats):
                 for words in _in_repeat(repeat, result):
                     yield f"run {run.name}, repeat {number}: {words}"
-    for comparison in result.comparisons:
+    for comparison in (*result.comparisons, *(one for arm in result.arms for one in arm.comparisons)):
         yield from _in_comparison(comparison, {run.name: run for run in runs}, result)
 
 

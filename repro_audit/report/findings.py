@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from repro_audit.records import AuditReport, CaseResult, Completed, Failed, FailureKind, Refused, Run, Verdict
+from repro_audit.report.arm_findings import arm_findings
 from repro_audit.report.divergence_findings import diverged, divergences
 from repro_audit.report.finding import Finding, Level, located, step_name
 from repro_audit.report.refusal_findings import documented_refusals, refusal
@@ -63,6 +64,7 @@ def _case_findings(result: CaseResult) -> Iterator[Finding]:
             yield from _errors(name, result)
         case Verdict.PASS | Verdict.SKIP:
             pass
+    yield from arm_findings(name, result)
     yield from _non_finite(name, result)
 
 

@@ -25,6 +25,8 @@ def arm(mode: Mode) -> None:
     Source: https://docs.pytorch.org/docs/stable/notes/randomness.html. Filling of uninitialised memory is left at its
     default, on: https://docs.pytorch.org/docs/stable/deterministic.html.
     """
+    if mode is Mode.DEFAULT:
+        return  # as PyTorch starts, and as whoever trains without strict mode has it
     warn_only = mode is Mode.WARN_ONLY
     # Deterministic kernels where there are some, an error (or a warning) where there are none.
     torch.use_deterministic_algorithms(True, warn_only=warn_only)
@@ -34,14 +36,21 @@ def arm(mode: Mode) -> None:
     torch.backends.cudnn.benchmark = False
     # PyTorch shows some warnings once per process; an inventory counts all.
     torch.set_warn_always(warn_only)
+    if mode is Mode.NO_FILL:
+        torch._C._set_deterministic_fill_uninitialized_memory(False)
 
 
 def _demanded(mode: Mode) -> dict[str, tuple[Callable[[], object], object]]:
-    """Setting to its getter and the value that the mode demands."""
+    """Setting to its getter and the value that the mode demands; the default mode demands nothing."""
+    if mode is Mode.DEFAULT:
+        return {}
     demanded: dict[str, tuple[Callable[[], object], object]] = {
         _ALGORITHMS: (torch._C._get_deterministic_algorithms, True),
         f"{_ALGORITHMS}.warn_only": (torch._C._get_deterministic_algorithms_warn_only, mode is Mode.WARN_ONLY),
-        "fill_uninitialized_memory": (torch._C._get_deterministic_fill_uninitialized_memory, True),
+        "fill_uninitialized_memory": (
+            torch._C._get_deterministic_fill_uninitialized_memory,
+            mode is not Mode.NO_FILL,
+        ),
         "cudnn.deterministic": (torch._C._get_cudnn_deterministic, True),
         "cudnn.benchmark": (torch._C._get_cudnn_benchmark, False),
     }
@@ -80,6 +89,8 @@ class Watch:
         self._breaches.clear()
 
     def __enter__(self) -> "Watch":
+        if not self._demanded:
+            return self
         self._replace(torch._C, "_set_deterministic_algorithms", self._algorithms_set)
         self._replace(
             torch._C, "_set_deterministic_fill_uninitialized_memory", self._one_set("fill_uninitialized_memory")

@@ -32,6 +32,7 @@ from repro_audit.worker.generators import generator_states, seed_generators
 from repro_audit.worker.leaves import Leaf, LeafError, named_leaves
 from repro_audit.worker.load import load_class
 from repro_audit.worker.losses import read_loss
+from repro_audit.worker.memory import FILLS, fill_new_memory
 from repro_audit.worker.modes import undisturbed
 
 
@@ -86,6 +87,8 @@ def _outcome(task: RunTask, device: torch.device, watch: Watch, log: AlertLog, s
     try:
         for seen.repeat in range(task.repeats):
             seen.seeded = seed_generators(task.seed)
+            if task.mode is Mode.NO_FILL:
+                fill_new_memory(FILLS[seen.repeat % len(FILLS)])
             with _traced(task, seen.repeat) as mark:
                 workload = _construct(workload_class, task.source.variant)
                 seen.repeats.append(Repeat(states=tuple(_steps(workload, task, device, watch, log, seen, mark))))

@@ -33,7 +33,7 @@ def classified(error: BaseException, mode: Mode | None, *, repeat: int, step: in
         mode: None where nothing was armed; only strict mode refuses.
     """
     alert = refusal(error, step)
-    if alert is not None and mode is Mode.STRICT:
+    if alert is not None and mode in (Mode.STRICT, Mode.NO_FILL):
         return Refused(alert=alert, repeat=repeat, detail=_detail(error))
     match error:
         case LeafError():
