@@ -172,6 +172,14 @@ def test_quiet_prints_the_statement_and_where_the_evidence_is(folder, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("options", "arms"), [((), ["default", "no_fill"]), (("--quick",), [])])
+def test_only_a_quick_audit_goes_without_the_arms(folder, options, arms):
+    assert cli.main(["run", "--workloads", "own", "--device", "cpu", "--quiet", *options]) == 0
+    (archive,) = (folder / "reports").iterdir()
+    assert [arm.run.name for arm in evidence.load(archive).cases[0].arms] == arms
+
+
+@pytest.mark.slow
 def test_a_class_of_a_local_module_is_audited(folder, capsys):
     (folder / "package").mkdir()
     (folder / "package" / "__init__.py").write_text("")

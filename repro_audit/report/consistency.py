@@ -9,7 +9,18 @@ from repro_audit.canary import CANARIES
 from repro_audit.compare import compare_repeats, compare_runs
 from repro_audit.digests import state_digest
 from repro_audit.plan import ARM_MODES
-from repro_audit.records import AuditReport, CaseResult, Comparison, Completed, Mode, Repeat, Run, Settings, Summary
+from repro_audit.records import (
+    AuditReport,
+    CaseResult,
+    Comparison,
+    Completed,
+    Mode,
+    Repeat,
+    Run,
+    Settings,
+    Summary,
+    Verdict,
+)
 from repro_audit.script_records import ScriptReport
 from repro_audit.script_verdict import judge_script, summarize_script
 from repro_audit.verdict import is_inventory, judge, summarize, summarize_inventory
@@ -32,7 +43,7 @@ def contradictions(report: AuditReport) -> Iterator[str]:
         if place in seen:
             yield f"{place} is there twice"
         seen.add(place)
-        for words in (*_in_case(result), *_in_verdict(result, report.settings)):
+        for words in (*_in_case(result), *_in_arms(result), *_in_verdict(result, report.settings)):
             yield f"{place}: {words}"
     if report.summary != _summary(report):
         yield "the summary is not what the cases and canaries give"
@@ -66,6 +77,8 @@ def script_contradictions(report: ScriptReport) -> Iterator[str]:
 def _in_verdict(result: CaseResult, settings: Settings) -> Iterator[str]:
     """Judges the case again, by the same functions as the audit did."""
     if not any(run.mode is Mode.STRICT for run in result.runs):
+        if result.verdict not in (Verdict.SKIP, Verdict.ERROR):
+            yield f"it is {result.verdict.value} without a strict run"
         return  # skipped, or an inventory, which has no verdicts
     try:
         compared = compare_runs(result.runs, result.states, result.roles)
@@ -73,15 +86,6 @@ def _in_verdict(result: CaseResult, settings: Settings) -> Iterator[str]:
         return  # a state or a role is missing, which has been said
     if [_unmeasured(one) for one in compared] != [_unmeasured(one) for one in result.comparisons]:
         yield "its comparisons are not what its runs give"
-    for arm in result.arms:
-        outcome = arm.run.outcome
-        if arm.run.mode not in ARM_MODES:
-            yield f"arm {arm.run.name} is in mode {arm.run.mode.value}"
-        repeats: tuple[Comparison, ...] = ()
-        if isinstance(outcome, Completed) and outcome.repeats:
-            repeats = compare_repeats(arm.run.name, outcome, result.states, result.roles)
-        if repeats != arm.comparisons:
-            yield f"the comparisons of arm {arm.run.name} are not what its run gives"
     verdict, reason = judge(
         result.runs,
         result.comparisons,
@@ -90,6 +94,21 @@ def _in_verdict(result: CaseResult, settings: Settings) -> Iterator[str]:
     )
     if (verdict, reason) != (result.verdict, result.reason):
         yield f"its runs give the verdict {verdict.value} ({reason}), not {result.verdict.value} ({result.reason})"
+
+
+def _in_arms(result: CaseResult) -> Iterator[str]:
+    for arm in result.arms:
+        outcome = arm.run.outcome
+        if arm.run.mode not in ARM_MODES:
+            yield f"arm {arm.run.name} is in mode {arm.run.mode.value}"
+        compared: tuple[Comparison, ...] = ()
+        if isinstance(outcome, Completed) and outcome.repeats:
+            try:
+                compared = compare_repeats(arm.run.name, outcome, result.states, result.roles)
+            except KeyError:
+                continue  # a state or a role is missing, which has been said
+        if compared != arm.comparisons:
+            yield f"the comparisons of arm {arm.run.name} are not what its run gives"
 
 
 def _unmeasured(comparison: Comparison) -> Comparison:

@@ -69,6 +69,14 @@ def test_evidence_whose_arm_was_made_to_agree_contradicts_itself():
     assert "not what its run gives" in words(Arm(run=differing.run, comparisons=agreeing.comparisons))
 
 
+def test_evidence_whose_arm_lacks_its_states_is_refused_as_that():
+    differing = arm(Mode.DEFAULT, differs=True)
+    case = msgspec.structs.replace(completed_case("sample"), arms=(differing,))
+    assert any(
+        "run default, repeat 1: the state after step 2 is missing" in one for one in contradictions(report([case]))
+    )
+
+
 def test_evidence_whose_arm_claims_to_be_strict_contradicts_itself():
     strict = arm(Mode.NO_FILL, differs=False)
     run = msgspec.structs.replace(strict.run, mode=Mode.STRICT)

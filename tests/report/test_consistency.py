@@ -31,6 +31,10 @@ def comparison(run: str, repeat: int) -> Comparison:
     ("content", "words"),
     [
         (changed(states={}), "run strict-a, repeat 0: the state after step 0 is missing"),
+        (
+            changed(runs=(), comparisons=(), states={}, roles={}),
+            "it is PASS without a strict run",
+        ),
         (changed(roles={}), "leaf model/0.weight has no role"),
         (changed(states={"sha256:" + "0" * 64: State(loss=None, leaves={})}), "does not hold what its digest says"),
         (changed(comparisons=(comparison("strict-b2", 0),)), "run strict-b2, which is not there"),
