@@ -6,7 +6,10 @@ M_PERTURB = -6
 """Source: malloc.h of glibc, and https://man7.org/linux/man-pages/man3/mallopt.3.html."""
 
 FILLS = (0x3E, 0x41)
-"""For the first repeat and for the others. Bytes that make finite numbers of every floating dtype, of other values each: 0.19 and 12.1 as float32."""
+"""For the first repeat and for the others: bytes that make finite numbers of every floating dtype.
+
+As float32 they are 0.19 and 12.1.
+"""
 
 
 def fill_new_memory(byte: int) -> bool:
