@@ -13,7 +13,10 @@ As float32 they are 0.19 and 12.1.
 
 
 def fill_new_memory(byte: int) -> bool:
-    """Has every allocation of the C library filled with a byte, that of PyTorch's CPU tensors too.
+    """Has what the C library allocates filled with a byte, the memory of PyTorch's CPU tensors too.
+
+    Up to about a kilobyte an allocation may come out of a cache as it is: then it holds what was there, or, where it
+    was freed since, the complement of the byte.
 
     Args:
         byte: 1 to 254.
