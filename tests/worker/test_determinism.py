@@ -43,17 +43,24 @@ def settings(breaches):
 # ---------------------------------------------------------------------------------------------- arming
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.DEFAULT])
 def test_arming_sets_everything_that_the_mode_demands(arming, mode):
     torch.backends.cudnn.benchmark = True
     arming(mode)
     warn_only = mode is Mode.WARN_ONLY
     assert torch.are_deterministic_algorithms_enabled()
     assert torch.is_deterministic_algorithms_warn_only_enabled() is warn_only
-    assert torch.utils.deterministic.fill_uninitialized_memory
+    assert torch.utils.deterministic.fill_uninitialized_memory is (mode is not Mode.NO_FILL)
     assert (torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark) == (True, False)
     assert torch.is_warn_always_enabled() is warn_only
     assert watched(lambda: None, mode) == ()
+
+
+def test_default_mode_arms_nothing_and_watches_nothing(arming):
+    before = read_flags()
+    arming(Mode.DEFAULT)
+    assert read_flags() == before
+    assert watched(lambda: torch.use_deterministic_algorithms(True), Mode.DEFAULT) == ()
 
 
 def test_arming_and_reading_do_not_touch_cuda(arming):
