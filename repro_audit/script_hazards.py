@@ -14,7 +14,7 @@ from repro_audit.records import Mode
 from repro_audit.report.progress import Progress
 from repro_audit.script_launch import RecordedRun
 from repro_audit.script_notes import first_non_finite
-from repro_audit.script_records import THREADS_SUFFIX, Finished, Point, Remedy, Trace
+from repro_audit.script_records import THREADS_SUFFIX, Finished, Point, Trace
 from repro_audit.script_runs import ScriptRuns
 from repro_audit.trace_file import OVERLAPPING, UNINITIALISED, OpRecord, TensorSeen, TraceReader
 
@@ -149,6 +149,6 @@ def _finite_without_fill(runs: ScriptRuns, progress: Progress, number: int) -> b
     """Whether losses are numbers up to one's position where uninitialised memory is left as it is."""
     progress.stage("without the fill of uninitialised memory")
     with tempfile.TemporaryDirectory(prefix="repro-audit-fill-", ignore_cleanup_errors=True) as folder:
-        made = runs.make("no-fill", Zygote.A, Mode.STRICT, Path(folder) / "run", remedies=(Remedy.NO_FILL,))
+        made = runs.make("no-fill", Zygote.A, Mode.NO_FILL, Path(folder) / "run")
         other = first_non_finite(made.recorded)
     return other is None or other[0] > number

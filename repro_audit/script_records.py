@@ -175,8 +175,6 @@ class Remedy(StrEnum):
     """They are told the same process id in every run."""
     HASH_SEED = "hash_seed"
     """`PYTHONHASHSEED` is fixed before the interpreter starts."""
-    NO_FILL = "no_fill"
-    """Strict mode does not fill uninitialised memory."""
 
 
 class ScriptTask(Record, frozen=True, kw_only=True, tag="script", tag_field="task"):

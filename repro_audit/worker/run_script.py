@@ -15,7 +15,6 @@ from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 import msgspec
-import torch
 
 from repro_audit.records import Alert, Failed, FailureKind, Mode, Refused, SourceLine
 from repro_audit.script_records import Finished, Remedy, Restart, ScriptOutcome, ScriptRecord, ScriptTask
@@ -81,15 +80,13 @@ class _Run:
         task = self._task
         if task.mode is not None:
             arm(task.mode)
-        if Remedy.NO_FILL in task.remedies:
-            torch._C._set_deterministic_fill_uninitialized_memory(False)
         if Remedy.ENTROPY in task.remedies:
             fix_entropy(self.observer)
         if Remedy.SEEDED in task.remedies:
             seed_generators(SEED)
         self._flags_start = read_flags()
         with contextlib.ExitStack() as stack:
-            if task.mode is not None and Remedy.NO_FILL not in task.remedies:
+            if task.mode is not None:
                 self.observer.watch(stack.enter_context(Watch(task.mode)))
             if task.mode is Mode.WARN_ONLY:
                 stack.enter_context(self.log)
