@@ -23,7 +23,6 @@ from repro_audit.records import (
     CanaryResult,
     Case,
     CaseResult,
-    Comparison,
     Completed,
     Environment,
     EnvironmentTask,
@@ -215,15 +214,12 @@ def _audit_case(
 
 def _with_arms(result: CaseResult, launched: Sequence[Launched]) -> CaseResult:
     """The result with what repeats in other modes showed; its verdict stays as it is."""
-    arms = []
-    for made in launched:
-        outcome = made.run.outcome
-        compared: tuple[Comparison, ...] = ()
-        if isinstance(outcome, Completed):
-            compared = compare_repeats(made.run.name, outcome, made.states, made.roles)
-        arms.append(Arm(run=made.run, comparisons=compared))
+    arms = tuple(
+        Arm(run=made.run, comparisons=compare_repeats(made.run.name, made.run.outcome, made.states, made.roles))
+        for made in launched
+    )
     states, roles = _tables(launched)
-    return msgspec.structs.replace(result, arms=tuple(arms), states=result.states | states, roles=result.roles | roles)
+    return msgspec.structs.replace(result, arms=arms, states=result.states | states, roles=result.roles | roles)
 
 
 def absence(device: str, environment: Environment) -> str:

@@ -9,6 +9,7 @@ from repro_audit.records import (
     Divergence,
     DivergenceKind,
     Mode,
+    Outcome,
     Pairing,
     RepeatName,
     Role,
@@ -65,7 +66,9 @@ def compare_runs(runs: Sequence[Run], states: States, roles: Mapping[str, Role])
         KeyError: As for `compare`.
     """
     completed = {
-        run.name: run.outcome for run in runs if run.mode is Mode.STRICT and isinstance(run.outcome, Completed)
+        run.name: run.outcome
+        for run in runs
+        if run.mode is Mode.STRICT and isinstance(run.outcome, Completed) and run.outcome.repeats
     }
     reference = completed.get(REFERENCE_RUN)
     if reference is None:
@@ -78,14 +81,16 @@ def compare_runs(runs: Sequence[Run], states: States, roles: Mapping[str, Role])
     )
 
 
-def compare_repeats(run: str, outcome: Completed, states: States, roles: Mapping[str, Role]) -> tuple[Comparison, ...]:
-    """Compares the first repeat of a run with the other repeats in its process.
+def compare_repeats(run: str, outcome: Outcome, states: States, roles: Mapping[str, Role]) -> tuple[Comparison, ...]:
+    """Compares the first repeat of a run with the other repeats in its process; nothing where it did not complete.
 
     Raises:
         KeyError: As for `compare`.
     """
-    first, *others = (Side(run=run, outcome=outcome, repeat=n) for n in range(len(outcome.repeats)))
-    return tuple(compare(Pairing.SAME_PROCESS, first, second, states, roles) for second in others)
+    if not isinstance(outcome, Completed):
+        return ()
+    sides = [Side(run=run, outcome=outcome, repeat=n) for n in range(len(outcome.repeats))]
+    return tuple(compare(Pairing.SAME_PROCESS, sides[0], second, states, roles) for second in sides[1:])
 
 
 def compare(pairing: Pairing, first: Side, second: Side, states: States, roles: Mapping[str, Role]) -> Comparison:

@@ -120,3 +120,12 @@ def test_a_failed_fresh_process_is_left_out():
     outcome: Completed = book.completed([LEAVES], [LEAVES])
     comparisons = compare_runs((run("strict-a", outcome), run("strict-b1", failed())), book.states, ROLES)
     assert [comparison.pairing for comparison in comparisons] == [Pairing.SAME_PROCESS]
+
+
+@pytest.mark.parametrize("name", ["strict-a", "strict-b1"])
+def test_a_run_that_claims_to_be_complete_without_a_repeat_is_compared_with_nothing(name):
+    book = Book()
+    outcomes = {"strict-a": book.completed([LEAVES]), "strict-b1": book.completed([LEAVES])}
+    outcomes[name] = Completed(repeats=())
+    runs = [run(one, outcome) for one, outcome in outcomes.items()]
+    assert compare_runs(runs, book.states, ROLES) == ()

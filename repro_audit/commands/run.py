@@ -14,11 +14,12 @@ from repro_audit.discovery import canary_folder, discover, discover_folder
 from repro_audit.interpreters import interpreter_pair
 from repro_audit.interrupts import uninterrupted
 from repro_audit.launch import ProcessLauncher
+from repro_audit.plan import ARM_MODES
 from repro_audit.records import AuditReport, Isolation, Mode, Settings
 from repro_audit.report.progress import make_progress
 from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
 
-QUICK = (Mode.STRICT, Mode.WARN_ONLY)
+QUICK = tuple(mode for mode in Mode if mode not in ARM_MODES)
 """The modes that the verdict rests on."""
 
 

@@ -98,15 +98,12 @@ def _in_verdict(result: CaseResult, settings: Settings) -> Iterator[str]:
 
 def _in_arms(result: CaseResult) -> Iterator[str]:
     for arm in result.arms:
-        outcome = arm.run.outcome
         if arm.run.mode not in ARM_MODES:
             yield f"arm {arm.run.name} is in mode {arm.run.mode.value}"
-        compared: tuple[Comparison, ...] = ()
-        if isinstance(outcome, Completed) and outcome.repeats:
-            try:
-                compared = compare_repeats(arm.run.name, outcome, result.states, result.roles)
-            except KeyError:
-                continue  # a state or a role is missing, which has been said
+        try:
+            compared = compare_repeats(arm.run.name, arm.run.outcome, result.states, result.roles)
+        except KeyError:
+            continue  # a state or a role is missing, which has been said
         if compared != arm.comparisons:
             yield f"the comparisons of arm {arm.run.name} are not what its run gives"
 
