@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:  # closed by whoever started us, who then wants the exit code alone
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
     try:
-        own, given = _split(sys.argv[1:] if arguments is None else list(arguments))
+        own, given = _split(_with_signs(sys.argv[1:] if arguments is None else list(arguments)))
         parsed = build_parser().parse_args(own)
         parsed.given = given
         command: Callable[[argparse.Namespace], int] = parsed.command
@@ -84,6 +84,17 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
         return arguments, []
     position = arguments.index("--")
     return arguments[:position], arguments[position + 1 :]
+
+
+def _with_signs(arguments: list[str]) -> list[str]:
+    """Joins ``--vary`` and a list that begins with a minus, which would be taken for an option."""
+    joined: list[str] = []
+    for word in arguments:
+        if joined and joined[-1] == "--vary" and "--" not in joined and word.startswith("-"):
+            joined[-1] = f"--vary={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -136,6 +147,34 @@ def build_parser() -> argparse.ArgumentParser:
     _add_running(inventory)
     inventory.add_argument("--output", type=Path, metavar="DIR", help="also keep it as YAML in an archive folder there")
     inventory.set_defaults(command=_inventory, require_device=[], repeats=1)
+
+    vary = _command(
+        commands,
+        "vary",
+        "change one condition at a time on purpose, and see which of them the bits depend on",
+        "repro-audit vary mlp --device cpu --vary=+all\n  repro-audit vary mlp --vary=-all,threads=1:4,+hashseed",
+    )
+    _add_selection(vary)
+    _add_running(vary)
+    vary.add_argument(
+        "--vary",
+        action="append",
+        default=[],
+        metavar="ITEMS",
+        help="+NAME adds a variation, -NAME leaves it out, NAME=VALUE:VALUE adds it with these values, +all and -all "
+        "do so with all; separated by commas (default: all but contention and autotune)",
+    )
+    vary.add_argument(
+        "--repeats",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="runs for each variation: what differs rarely needs many (default: 1, and 3 where one differs)",
+    )
+    vary.add_argument(
+        "--output", type=Path, default=Path("reports"), metavar="DIR", help="where archives go (default: reports)"
+    )
+    vary.set_defaults(command=_vary)
 
     script = _command(
         commands,
@@ -355,6 +394,12 @@ def _inventory(arguments: argparse.Namespace) -> int:
     from repro_audit.commands.run import inventory
 
     return inventory(arguments)
+
+
+def _vary(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.vary import vary
+
+    return vary(arguments)
 
 
 def _script(arguments: argparse.Namespace) -> int:

@@ -19,19 +19,23 @@ from repro_audit.tasks import Task
 class ColdInterpreter:
     """Starts a whole new interpreter for every task."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], *, fixed_addresses: bool = False) -> None:
+        self._fixed_addresses = fixed_addresses
         self._environment = dict(environment)
         self._running: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Nothing to warm up."""
 
+    def await_ready(self) -> None:
+        """Nothing to wait for."""
+
     def perform(self, task: Task, timeout_seconds: float, stdin: int | None = None) -> Ended:
         """Starts an interpreter for the task and waits for its end."""
         start = time.monotonic()
         try:
             process = subprocess.Popen(
-                worker_command("once", msgspec.json.encode(task).decode()),
+                worker_command("once", msgspec.json.encode(task).decode(), fixed_addresses=self._fixed_addresses),
                 env=self._environment,
                 stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=subprocess.PIPE,

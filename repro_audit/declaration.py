@@ -32,6 +32,7 @@ class Declaration:
     refused: dict[str, str] = field(default_factory=dict)
     """Device type to the source, for all variants."""
     refused_variants: dict[str, dict[str, str]] = field(default_factory=dict)
+    dataloader_workers: int | None = None
 
     def refused_for(self, variant: str | None) -> dict[str, str]:
         """Device type to the source that documents strict mode's refusal of this variant there."""
@@ -77,6 +78,7 @@ def read_declaration(path: Path, class_name: str) -> Declaration | NoDeclaration
         variants=variants,
         refused=refused,
         refused_variants=refused_variants,
+        dataloader_workers=_dataloader_workers(path, node),
     )
 
 
@@ -231,6 +233,16 @@ def _refused(
         f"{path}:{line}: refused must map a device type, cpu or cuda, to the source that documents the refusal, "
         "or a variant to such a mapping"
     )
+
+
+def _dataloader_workers(path: Path, node: ast.ClassDef) -> int | None:
+    declared = _literal(path, node, "dataloader_workers")
+    if declared is None:
+        return None
+    value, line = declared
+    if type(value) is not int or value < 0:
+        raise WorkloadError(f"{path}:{line}: dataloader_workers must be a whole number of at least 0")
+    return value
 
 
 def _is_refusal(value: object) -> bool:

@@ -153,6 +153,7 @@ def _sources(
             variant=variant,
             sha256=declaration.sha256,
             refused=declaration.refused_for(variant),
+            dataloader_workers=declaration.dataloader_workers,
             bundled=bundled,
         )
         for variant in declaration.variants or (None,)

@@ -58,6 +58,13 @@ class Interpreter(Protocol):
     def start(self) -> None:
         """Begins to warm up without waiting for it."""
 
+    def await_ready(self) -> None:
+        """Waits until it is warm.
+
+        Raises:
+            LaunchError: It cannot be started at all.
+        """
+
     def perform(self, task: Task, timeout_seconds: float, stdin: int | None = None) -> Ended:
         """Performs a task; whatever the task's process does is a result.
 
@@ -72,10 +79,15 @@ class Interpreter(Protocol):
         """Kills what still runs."""
 
 
-def worker_command(*arguments: str) -> list[str]:
+FIXED_ADDRESSES = "fixed-addresses"
+"""In front of a worker's arguments: it is laid out at the same addresses each time, where the system allows that."""
+
+
+def worker_command(*arguments: str, fixed_addresses: bool = False) -> list[str]:
     """The command line that starts a worker."""
     package_folder = str(Path(__file__).resolve().parent.parent)
-    return [sys.executable, "-P", "-c", _BOOT, package_folder, *arguments]
+    first = [FIXED_ADDRESSES] if fixed_addresses else []
+    return [sys.executable, "-P", "-c", _BOOT, package_folder, *first, *arguments]
 
 
 def elapsed_ms(start: float) -> int:

@@ -1,7 +1,7 @@
 """Has runs made by interpreters and turns however they ended into records."""
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -44,6 +44,8 @@ class Launched:
     states: States
     roles: dict[str, Role]
     ended: Ended
+    conditions: dict[str, str] = field(default_factory=dict)
+    """See `WorkerRecord`."""
 
 
 class Launcher(Protocol):
@@ -68,30 +70,7 @@ class ProcessLauncher:
 
     def run(self, planned: PlannedRun) -> Launched:
         """Makes a run, in a process forked from the planned interpreter."""
-        task = planned.task
-        kills_before = out_of_memory_kills()
-        try:
-            ended = self._interpreters[planned.zygote].perform(task, self._timeout_seconds)
-        except LaunchError as error:
-            # It could be started when the audit began, or nothing would run now: what was gathered must not be lost.
-            ended = never_started(str(error))
-        record = failure_of(ended, self._timeout_seconds, out_of_memory_kills() - kills_before) or read_record(task)
-        if isinstance(record, Failed):
-            run = Run(name=task.run, mode=task.mode, repeats=task.repeats, outcome=record)
-            return Launched(run=run, states={}, roles={}, ended=ended)
-        run = Run(
-            name=task.run,
-            mode=task.mode,
-            repeats=task.repeats,
-            outcome=record.outcome,
-            alerts=record.alerts,
-            breaches=record.breaches,
-            flags_start=record.flags_start,
-            flags_end=record.flags_end,
-            seeded=record.seeded,
-            notes=record.notes,
-        )
-        return Launched(run=run, states=record.states, roles=record.roles, ended=ended)
+        return make_run(self._interpreters[planned.zygote], planned.task, self._timeout_seconds)
 
     def environment(self, task: EnvironmentTask) -> WorkerEnvironment:
         """Asks a worker forked from A what it runs on.
@@ -104,6 +83,33 @@ class ProcessLauncher:
     def measure(self, task: MeasureTask) -> Measurement | None:
         """Has the distance of two fetched values measured in a worker forked from B."""
         return read_measurement(self._interpreters[Zygote.B], task, self._timeout_seconds)
+
+
+def make_run(interpreter: Interpreter, task: RunTask, timeout_seconds: float) -> Launched:
+    """Makes a run in a process of its own; whatever becomes of it is in the result."""
+    kills_before = out_of_memory_kills()
+    try:
+        ended = interpreter.perform(task, timeout_seconds)
+    except LaunchError as error:
+        # It could be started when the audit began, or nothing would run now: what was gathered must not be lost.
+        ended = never_started(str(error))
+    record = failure_of(ended, timeout_seconds, out_of_memory_kills() - kills_before) or read_record(task)
+    if isinstance(record, Failed):
+        run = Run(name=task.run, mode=task.mode, repeats=task.repeats, outcome=record)
+        return Launched(run=run, states={}, roles={}, ended=ended)
+    run = Run(
+        name=task.run,
+        mode=task.mode,
+        repeats=task.repeats,
+        outcome=record.outcome,
+        alerts=record.alerts,
+        breaches=record.breaches,
+        flags_start=record.flags_start,
+        flags_end=record.flags_end,
+        seeded=record.seeded,
+        notes=record.notes,
+    )
+    return Launched(run=run, states=record.states, roles=record.roles, ended=ended, conditions=record.conditions)
 
 
 def read_environment(interpreter: Interpreter, task: EnvironmentTask, timeout_seconds: float) -> WorkerEnvironment:

@@ -72,14 +72,12 @@ def plan_arms(case: Case, source: WorkloadSource, settings: Settings, scratch: P
 
     Memory that was freed by one repeat is what the next one finds: in fresh processes it would be zero in both.
     """
-    return tuple(
-        PlannedRun(
-            zygote=Zygote.A,
-            task=_task(mode.value, case, source, settings, scratch, mode, settings.repeats + 1),
-        )
-        for mode in ARM_MODES
-        if mode in settings.modes
-    )
+
+    def planned(mode: Mode) -> PlannedRun:
+        task = _task(mode.value, case, source, settings, scratch, mode, settings.repeats + 1)
+        return PlannedRun(zygote=Zygote.A, task=msgspec.structs.replace(task, fills_memory=mode is Mode.NO_FILL))
+
+    return tuple(planned(mode) for mode in ARM_MODES if mode in settings.modes)
 
 
 def plan_confirmation(

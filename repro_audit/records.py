@@ -137,6 +137,8 @@ class WorkloadSource(Record, frozen=True, kw_only=True):
     refused: dict[str, str]
     """Device type to the source that documents strict mode's refusal there."""
     bundled: bool
+    dataloader_workers: int | None = None
+    """How many workers its DataLoader has, where it lets that be changed."""
 
 
 class Case(Record, frozen=True, kw_only=True):
@@ -173,6 +175,10 @@ class RunTask(Record, frozen=True, kw_only=True, tag="run", tag_field="task"):
     fetches: tuple[Fetch, ...] = ()
     trace_path: str | None = None
     """Where to write a trace of every op; of repeat N it is that path with ``.N`` appended."""
+    fills_memory: bool = False
+    """New memory holds something else in the first repeat than in the others, where the C library can do that."""
+    conditions: dict[str, str] | None = None
+    """Name of a variation to the value that this process is to run under; None where nothing is varied."""
 
 
 class EnvironmentTask(Record, frozen=True, kw_only=True, tag="environment", tag_field="task"):
@@ -309,6 +315,8 @@ class WorkerRecord(Record, frozen=True, kw_only=True):
     """The generators that were seeded before every repeat: ``python``, ``numpy``, ``torch``, ``torch.cuda``."""
     notes: tuple[str, ...] = ()
     """What a reader of the evidence should know of this run, in words."""
+    conditions: dict[str, str] = {}
+    """What the run was made under, as read back at its end; empty where nothing was to be varied."""
 
 
 class Run(Record, frozen=True, kw_only=True, omit_defaults=True):

@@ -24,7 +24,7 @@ flag, and never asks which run it is in::
         def state(self) -> dict[str, object]:
             return {"model": self.model, "optimizer": self.optimizer}
 
-The file's docstring is its summary, the file's stem its name. Two optional class attributes, both
+The file's docstring is its summary, the file's stem its name. Three optional class attributes, all
 literals because they are read without importing the file:
 
 `variants`
@@ -33,6 +33,8 @@ literals because they are read without importing the file:
 `refused`
     Where strict mode is documented to refuse the workload: device type to the source of that statement,
     as in ``{"cuda": "https://..."}``; with variants, variant to such a mapping.
+`dataloader_workers`
+    How many workers its DataLoader has, where ``setup`` takes that from here: `repro-audit vary` sets others.
 """
 
 from collections.abc import Mapping

@@ -24,6 +24,8 @@ def seed_worker(_: int) -> None:
 
 
 class Workload:
+    dataloader_workers = 2
+
     def setup(self, device: torch.device) -> None:
         self.model = nn.Linear(8, 1).to(device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
@@ -33,10 +35,10 @@ class Workload:
             Noisy(),
             batch_size=16,
             shuffle=True,
-            num_workers=2,
+            num_workers=self.dataloader_workers,
             worker_init_fn=seed_worker,
             generator=self.generator,
-            multiprocessing_context="fork",
+            multiprocessing_context="fork" if self.dataloader_workers else None,
         )
         self.left = 0
 

@@ -10,17 +10,20 @@ import msgspec
 from repro_audit.commands.terminal import console
 from repro_audit.errors import EvidenceError
 from repro_audit.pipes import abandon_stdout
-from repro_audit.records import AuditReport, Environment
+from repro_audit.records import Environment
 from repro_audit.report import evidence
+from repro_audit.report.evidence import Report
 from repro_audit.report.inventory import print_inventory
 from repro_audit.report.plain import printable
 from repro_audit.report.script_table import print_report as print_script_table
 from repro_audit.report.table import print_report as print_table
+from repro_audit.report.variation_matrix import print_matrix
 from repro_audit.script_records import ScriptReport
+from repro_audit.variation_records import VariationReport
 from repro_audit.verdict import is_inventory
 
 
-def print_report(report: AuditReport | ScriptReport, arguments: Namespace) -> None:
+def print_report(report: Report, arguments: Namespace) -> None:
     """Prints a report in the form that the command line asks for."""
     if arguments.format != "table":
         print_data(report, arguments.format)
@@ -28,13 +31,15 @@ def print_report(report: AuditReport | ScriptReport, arguments: Namespace) -> No
         print(printable(report.summary.statement))
     elif isinstance(report, ScriptReport):
         print_script_table(report, console())
+    elif isinstance(report, VariationReport):
+        print_matrix(report, console())
     elif is_inventory(report.settings):
         print_inventory(report, console())
     else:
         print_table(report, console())
 
 
-def print_report_and_place(report: AuditReport | ScriptReport, arguments: Namespace, place: str) -> None:
+def print_report_and_place(report: Report, arguments: Namespace, place: str) -> None:
     """Prints the report, then where it lies: on stdout unless that is for programs.
 
     A reader who leaves early does not change what the audit found, nor its exit code.
@@ -48,7 +53,7 @@ def print_report_and_place(report: AuditReport | ScriptReport, arguments: Namesp
         abandon_stdout()
 
 
-def keep_evidence(report: AuditReport | ScriptReport, folder: Path) -> Path:
+def keep_evidence(report: Report, folder: Path) -> Path:
     """Writes the evidence where it belongs, or, if the disk is full by now, anywhere rather than nowhere."""
     try:
         return evidence.save(report, folder)
@@ -59,7 +64,7 @@ def keep_evidence(report: AuditReport | ScriptReport, folder: Path) -> Path:
         return saved
 
 
-def print_data(record: AuditReport | ScriptReport | Environment, form: str) -> None:
+def print_data(record: Report | Environment, form: str) -> None:
     """Prints a record for programs."""
     if form == "yaml":
         print(evidence.to_yaml(record), end="")

@@ -1,7 +1,7 @@
 """What evidence must hold beyond its types: that it speaks of one and the same thing throughout."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -23,6 +23,8 @@ from repro_audit.records import (
 )
 from repro_audit.script_records import ScriptReport
 from repro_audit.script_verdict import judge_script, summarize_script
+from repro_audit.variation_records import Expectation, VariationReport, VariedCase
+from repro_audit.variation_verdict import claim_of, judge_case, judge_cell, summarize_variations
 from repro_audit.verdict import is_inventory, judge, summarize, summarize_inventory
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -72,6 +74,54 @@ def script_contradictions(report: ScriptReport) -> Iterator[str]:
     )
     if summary != report.summary:
         yield "the summary is not what the verdict gives"
+
+
+def variation_contradictions(report: VariationReport) -> Iterator[str]:
+    """The same for the report of a `vary`: its cells, verdicts and claims are derived again from its runs."""
+    for workload in report.workloads:
+        if not _DIGEST.fullmatch(workload.sha256):
+            yield f"the file digest of workload {workload.name} is no sha256 digest"
+    expectations = {one.name: one.expectation for one in report.variations}
+    subjects = [case.subject for case in report.cases]
+    if len(set(subjects)) < len(subjects):
+        yield "two cases have the same name"
+    for case in report.cases:
+        for words in _in_varied_case(case, expectations, of_script=report.script is not None):
+            yield f"case {case.subject}: {words}"
+    if report.summary != summarize_variations(report.cases, complete=report.summary.complete):
+        yield "the summary is not what the cases give"
+
+
+def _in_varied_case(case: VariedCase, expectations: Mapping[str, Expectation], *, of_script: bool) -> Iterator[str]:
+    names = [run.name for run in case.runs]
+    if len(set(names)) < len(names):
+        yield "two runs have the same name"
+    results: dict[tuple[str, ...], int] = {}
+    for run in case.runs:
+        diverged = run.divergence is not None or run.script_divergence is not None
+        if bool(run.failure) != (run.result < 0) or diverged != (run.result > 0):
+            yield f"run {run.name} contradicts itself about its result"
+        if run.digests:
+            if any(not _DIGEST.fullmatch(digest) for digest in run.digests):
+                yield f"run {run.name} has something that is no sha256 digest"
+            if results.setdefault(run.digests, len(results)) != run.result:
+                yield f"the result of run {run.name} is not what its digests give"
+        elif run.result >= 0 and not of_script:
+            yield f"run {run.name} has no digests"
+    for cell in case.cells:
+        if expectations.get(cell.variation) is not cell.expectation:
+            yield f"variation {cell.variation} is expected otherwise than it was chosen with"
+        if judge_cell(cell, case.runs) != cell:
+            yield f"cell {cell.variation}={cell.value} is not what its runs give"
+    if not case.runs:
+        if case.verdict not in (Verdict.SKIP, Verdict.ERROR):
+            yield f"it is {case.verdict.value} without a run"
+        return
+    verdict, reason = judge_case(case.runs, case.cells)
+    if (verdict, reason) != (case.verdict, case.reason):
+        yield f"its runs give the verdict {verdict.value} ({reason}), not {case.verdict.value} ({case.reason})"
+    if claim_of(verdict, case.cells, case.held) != case.claim:
+        yield "its claim is not what its cells give"
 
 
 def _in_verdict(result: CaseResult, settings: Settings) -> Iterator[str]:

@@ -1,22 +1,32 @@
-"""The evidence file: an `AuditReport` or a `ScriptReport` as YAML, written whole or not at all, read with suspicion."""
+"""The evidence file: the report of an audit as YAML, written whole or not at all, read with suspicion."""
 
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import assert_never
 
 import msgspec
 
 from repro_audit import __version__
 from repro_audit.errors import EvidenceError
 from repro_audit.records import SCHEMA_VERSION, AuditReport, Environment
-from repro_audit.report.consistency import contradictions, script_contradictions
+from repro_audit.report.consistency import contradictions, script_contradictions, variation_contradictions
 from repro_audit.report.plain import printable
 from repro_audit.report.yaml_text import YamlTextError, read, write
 from repro_audit.script_records import RECORDING_SCHEMA_VERSION, ScriptReport
+from repro_audit.variation_records import VARIATION_SCHEMA_VERSION, VariationReport
 
-Report = AuditReport | ScriptReport
+Report = AuditReport | ScriptReport | VariationReport
+
+_KINDS: dict[str, tuple[type[Report], int]] = {
+    "schema_version": (AuditReport, SCHEMA_VERSION),
+    "script_schema_version": (ScriptReport, RECORDING_SCHEMA_VERSION),
+    "variation_schema_version": (VariationReport, VARIATION_SCHEMA_VERSION),
+}
+"""Key of the schema's version to the record that such evidence holds, and the newest version that is known."""
 
 FILE_NAME = "evidence.yaml"
 MAXIMUM_BYTES = 64 * 2**20
@@ -53,9 +63,8 @@ def from_yaml(text: str, name: str = "the evidence") -> Report:
         raise refused(str(error)) from error
     if not isinstance(content, dict):
         raise refused("it holds no mapping", "Name the evidence.yaml of an audit.")
-    of_script = "script_schema_version" in content
-    key = "script_schema_version" if of_script else "schema_version"
-    known = RECORDING_SCHEMA_VERSION if of_script else SCHEMA_VERSION
+    key = next((key for key in _KINDS if key in content), "schema_version")
+    kind, known = _KINDS[key]
     version = content.get(key)
     if version is None:
         raise refused("schema_version is missing", "Name the evidence.yaml of an audit.")
@@ -67,17 +76,24 @@ def from_yaml(text: str, name: str = "the evidence") -> Report:
             "Update with: pip install --upgrade repro-audit",
         )
     try:
-        report: Report
-        if of_script:
-            report = msgspec.convert(content, ScriptReport, strict=True)
-        else:
-            report = msgspec.convert(content, AuditReport, strict=True)
+        report: Report = msgspec.convert(content, kind, strict=True)
     except msgspec.ValidationError as error:
         raise refused(str(error)) from error
-    found = contradictions(report) if isinstance(report, AuditReport) else script_contradictions(report)
-    for contradiction in found:
+    for contradiction in _contradictions(report):
         raise refused(contradiction, "It was changed after it was written. " + _UNDAMAGED)
     return report
+
+
+def _contradictions(report: Report) -> Iterator[str]:
+    match report:
+        case AuditReport():
+            return contradictions(report)
+        case ScriptReport():
+            return script_contradictions(report)
+        case VariationReport():
+            return variation_contradictions(report)
+        case _:
+            assert_never(report)
 
 
 def load(path: Path) -> Report:

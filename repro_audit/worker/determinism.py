@@ -4,7 +4,7 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import torch
@@ -69,9 +69,11 @@ class Watch:
     mode itself does not undo a warn_only run: the setter then keeps warning.
     """
 
-    def __init__(self, mode: Mode) -> None:
+    def __init__(self, mode: Mode, varied: Container[str] = ()) -> None:
         self._warn_only = mode is Mode.WARN_ONLY
         self._demanded = _demanded(mode)
+        if "cudnn-benchmark" in varied:  # by the audit itself, on purpose
+            self._demanded["cudnn.benchmark"] = (torch._C._get_cudnn_benchmark, True)
         self._cublas_workspace = os.environ.get(CUBLAS_VARIABLE)
         self._breaches: dict[tuple[str, SourceLine | None], Breach] = {}
         self._repeat = self._step = 0

@@ -1,6 +1,7 @@
 """Makes a run in this process: arms the mode, seeds, executes the workload, and records what was there."""
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from repro_audit.records import (
 )
 from repro_audit.worker.alerts import AlertLog, message_of
 from repro_audit.worker.attribution import Attributed, attribute, with_forward_locations
+from repro_audit.worker.conditions import Place, apply_conditions, read_conditions, vary_class
 from repro_audit.worker.determinism import Watch, arm, read_flags
 from repro_audit.worker.digest import digest_leaves
 from repro_audit.worker.failures import EmptyError, classified, failed
@@ -51,15 +53,19 @@ class _Seen:
 def execute(task: RunTask) -> WorkerRecord:
     """Makes the run; whatever the workload does short of ending the process is in the record."""
     device = torch.device(task.device)
+    conditions = task.conditions or {}
+    import_folder = os.getcwd()
     arm(task.mode)
+    apply_conditions(conditions, Place(device=device, scratch=Path(f"{task.record_path}.place")))
     if device.type == "cuda":
         torch.cuda.init()  # now, so that the states of its generators are there from setup on
         torch.cuda.set_device(device)  # a bare "cuda" in the workload means the audited device
     flags_start = read_flags()
     seen = _Seen()
     log = AlertLog()
-    with Watch(task.mode) as watch, log if task.mode is Mode.WARN_ONLY else contextlib.nullcontext():
-        outcome = _outcome(task, device, watch, log, seen)
+    watching = Watch(task.mode, varied=conditions)
+    with watching as watch, log if task.mode is Mode.WARN_ONLY else contextlib.nullcontext():
+        outcome = _outcome(task, device, import_folder, watch, log, seen)
     flags_end = read_flags()
     alerts = log.alerts
     notes: tuple[str, ...] = ()
@@ -76,18 +82,22 @@ def execute(task: RunTask) -> WorkerRecord:
         flags_end=flags_end,
         seeded=seen.seeded,
         notes=notes,
+        conditions=read_conditions(conditions) if task.conditions is not None else {},
     )
 
 
-def _outcome(task: RunTask, device: torch.device, watch: Watch, log: AlertLog, seen: _Seen) -> Outcome:
+def _outcome(
+    task: RunTask, device: torch.device, import_folder: str, watch: Watch, log: AlertLog, seen: _Seen
+) -> Outcome:
     try:
-        workload_class = load_class(task.source)
+        workload_class = load_class(task.source, import_folder)
+        vary_class(workload_class, task.conditions or {})
     except BaseException as error:  # noqa: BLE001 - the worker's outer shell: what importing does is a result
         return failed(FailureKind.IMPORT, error)
     try:
         for seen.repeat in range(task.repeats):
             seen.seeded = seed_generators(task.seed)
-            if task.mode is Mode.NO_FILL:
+            if task.fills_memory:
                 fill_new_memory(FILLS[min(seen.repeat, 1)])  # all the others are compared with the first
             with _traced(task, seen.repeat) as mark:
                 workload = _construct(workload_class, task.source.variant)

@@ -15,8 +15,11 @@ class ChangedSourceError(Exception):
     """The file is not the one the audit began with."""
 
 
-def load_class(source: WorkloadSource) -> type[Any]:
+def load_class(source: WorkloadSource, folder: str | None = None) -> type[Any]:
     """The class that makes the workload.
+
+    Args:
+        folder: Where `module` is looked for; None is the current folder, as for `python -m`.
 
     Raises:
         ChangedSourceError: The file has another digest than when it was discovered.
@@ -27,7 +30,7 @@ def load_class(source: WorkloadSource) -> type[Any]:
     if digest != source.sha256:
         raise ChangedSourceError(f"{source.path} changed while the audit ran: {source.sha256} became {digest}")
     if source.module is not None:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does
+        sys.path.insert(0, folder or os.getcwd())
         module = importlib.import_module(source.module)
     else:
         sys.path.insert(0, str(Path(source.path).parent))  # as `python FILE` does: a workload may have helpers

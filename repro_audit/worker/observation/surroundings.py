@@ -31,8 +31,9 @@ _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 class _Asked:
     """Who asked, and how often."""
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: Observer | None, start_seconds: int = _START_SECONDS) -> None:
         self._observer = observer
+        self._start_seconds = start_seconds
         self._lines: set[tuple[str, str]] = set()
         self._ticks = 0
 
@@ -42,7 +43,7 @@ class _Asked:
         if line is None or line.path != frame.f_code.co_filename:
             return False
         key = name, f"{line.path}:{line.line}"
-        if key not in self._lines:
+        if self._observer is not None and key not in self._lines:
             self._lines.add(key)
             with self._observer.guarded() as observing:
                 if observing:
@@ -52,16 +53,21 @@ class _Asked:
     def nanoseconds(self) -> int:
         """A time, a tick later than the last."""
         self._ticks += 1
-        return _START_SECONDS * 10**9 + self._ticks * _TICK_NANOSECONDS
+        return self._start_seconds * 10**9 + self._ticks * _TICK_NANOSECONDS
 
     def seconds(self) -> float:
         """The same in seconds."""
         return self.nanoseconds() / 10**9
 
 
-def fix_clock(observer: Observer) -> None:
-    """Has every clock that the user's lines read show the same in every run."""
-    asked = _Asked(observer)
+def fix_clock(observer: Observer | None = None, start_seconds: int = _START_SECONDS) -> None:
+    """Has every clock that the user's lines read show the same in every run.
+
+    Args:
+        observer: Remarks who asks; None where nobody wants to know.
+        start_seconds: What the clocks show at first, in seconds since the epoch.
+    """
+    asked = _Asked(observer, start_seconds)
     for name in _CLOCKS:
         _replace(time, name, asked.seconds, asked, CLOCK)
         _replace(time, f"{name}_ns", asked.nanoseconds, asked, CLOCK)
