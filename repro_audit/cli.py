@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Parts what is meant for a script, after ``--``, from what is meant for us."""
-    if arguments[:1] not in (["script"], ["record"]) or "--" not in arguments:
+    if arguments[:1] not in (["script"], ["record"], ["vary"]) or "--" not in arguments:
         return arguments, []
     position = arguments.index("--")
     return arguments[:position], arguments[position + 1 :]
@@ -152,10 +152,16 @@ def build_parser() -> argparse.ArgumentParser:
         commands,
         "vary",
         "change one condition at a time on purpose, and see which of them the bits depend on",
-        "repro-audit vary mlp --device cpu --vary=+all\n  repro-audit vary mlp --vary=-all,threads=1:4,+hashseed",
+        "repro-audit vary mlp --device cpu --vary=+all\n"
+        "  repro-audit vary --vary=-all,threads=1:4,+hashseed --script train.py -- --epochs 1",
     )
     _add_selection(vary)
     _add_running(vary)
+    vary.add_argument(
+        "--script", metavar="SCRIPT", help="vary a script, not workloads; what stands after -- is given to it"
+    )
+    vary.add_argument("-m", dest="run_module", metavar="MODULE", help="vary a module, run as python -m does")
+    _add_working_directory(vary)
     vary.add_argument(
         "--vary",
         action="append",
@@ -189,12 +195,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="fresh processes to compare with the first (default: 5, 3 where a run takes over 3 seconds, 1 over 10)",
     )
-    script.add_argument(
-        "--working-directory",
-        choices=("copy", "share"),
-        default="copy",
-        help="give each run its own copy of the current folder, or let all use it as it is (default: copy)",
-    )
+    _add_working_directory(script)
     script.add_argument(
         "--steps", type=_step_range, metavar="A:B", help="trace only the optimizer steps A to B, counted from 1"
     )
@@ -286,6 +287,15 @@ def _add_script(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", dest="run_module", metavar="MODULE", help="run a module, as python -m does")
     parser.add_argument("script", nargs="?", metavar="SCRIPT", help="the script; what stands after -- is given to it")
     _add_cublas_workspace(parser)
+
+
+def _add_working_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--working-directory",
+        choices=("copy", "share"),
+        default="copy",
+        help="give each run of a script its own copy of the current folder, or let all use it as it is (default: copy)",
+    )
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:

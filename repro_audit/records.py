@@ -120,7 +120,7 @@ class Isolation(StrEnum):
 # ------------------------------------------------------------------------------------------- subjects
 
 
-class WorkloadSource(Record, frozen=True, kw_only=True):
+class WorkloadSource(Record, frozen=True, kw_only=True, omit_defaults=True):
     """Where a workload is found and what it declares, read without importing it."""
 
     name: str

@@ -25,6 +25,8 @@ class RecordedRun:
     ended: Ended
     restart: Restart | None
     """The run was given up, because it has to be made in an interpreter that was started with these variables."""
+    conditions: dict[str, str]
+    """See `ScriptRecord`."""
 
 
 def run_recorded(interpreter: Interpreter, task: ScriptTask, timeout_seconds: float, stdin: int | None) -> RecordedRun:
@@ -79,7 +81,12 @@ def recorded_run(
         )
     with suppress(OSError):
         Path(task.record_path).unlink()
-    return RecordedRun(recorded=Recorded(recording=recording, folder=folder), ended=ended, restart=restart)
+    return RecordedRun(
+        recorded=Recorded(recording=recording, folder=folder),
+        ended=ended,
+        restart=restart,
+        conditions=record.conditions if isinstance(record, ScriptRecord) else {},
+    )
 
 
 def read_script_record(path: Path) -> ScriptRecord | Failed:

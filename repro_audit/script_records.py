@@ -198,6 +198,8 @@ class ScriptTask(Record, frozen=True, kw_only=True, tag="script", tag_field="tas
     """Stream to the ordinals at which the whole state is digested; None lets this run choose, by what it costs."""
     remedies: tuple[Remedy, ...] = ()
     trace: Trace | None = None
+    conditions: dict[str, str] | None = None
+    """Name of a variation to the value that this process is to run under; None where nothing is varied."""
 
 
 # ------------------------------------------------------------------------------------------- what was seen
@@ -245,6 +247,8 @@ class ScriptRecord(Record, frozen=True, kw_only=True):
     files_written: tuple[FileUse, ...] = ()
     files_read: tuple[FileUse, ...] = ()
     notes: tuple[str, ...] = ()
+    conditions: dict[str, str] = {}
+    """What the run was made under, as read back at its end; empty where nothing was to be varied."""
 
 
 class Stream(Record, frozen=True, kw_only=True):

@@ -78,12 +78,14 @@ class ScriptRuns:
         trace: Trace | None = None,
         pair: Mapping[Zygote, Interpreter] | None = None,
         timeout_factor: float = 1.0,
+        conditions: Mapping[str, str] | None = None,
     ) -> RecordedRun:
         """Makes a run.
 
         Args:
             folder: Where its recording is to lie.
             timeout_factor: A traced run takes its time.
+            conditions: What to run under; None where nothing is varied.
         """
         if self.copies is not None:
             self.copies.prepare()
@@ -102,6 +104,7 @@ class ScriptRuns:
             schedule=self.schedule,
             remedies=remedies,
             trace=trace,
+            conditions=None if conditions is None else dict(conditions),
         )
         others = [began for other, began in self._began.items() if other is not zygote]
         time.sleep(max(0.0, max(others, default=-self.apart_seconds) + self.apart_seconds - time.monotonic()))

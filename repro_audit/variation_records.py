@@ -13,7 +13,7 @@ from repro_audit.records import (
     Volatile,
     WorkloadSource,
 )
-from repro_audit.script_records import Script, ScriptDivergence
+from repro_audit.script_records import ScriptDivergence, ScriptSettings
 
 VARIATION_SCHEMA_VERSION = 1
 """Raised when a reader of the previous version could misread the evidence of a `vary`."""
@@ -112,9 +112,10 @@ class VariationReport(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     variation_schema_version: int
     tool: dict[str, str]
-    settings: Settings
-    script: Script | None = None
-    """Where a script was varied, and no workloads."""
+    settings: Settings | None = None
+    """Where workloads were varied."""
+    script: ScriptSettings | None = None
+    """Where a script was."""
     variations: tuple[ChosenVariation, ...]
     environment: Environment
     workloads: tuple[WorkloadSource, ...]

@@ -7,9 +7,9 @@ import msgspec
 from repro_audit.exit_codes import ExitCode
 from repro_audit.records import Summary, Verdict
 from repro_audit.variation_records import UNVARIED, Cell, Effect, Expectation, VariedCase, VariedRun
-from repro_audit.variations import VARIATIONS
+from repro_audit.variations import HELD_ON_PURPOSE, VARIATIONS
 
-UNSETTLED = "the unvaried runs do not repeat"
+UNSETTLED = "the unvaried runs do not repeat, or cannot be judged"
 """Why a cell has no judgement where that is so."""
 
 _WORDS = {variation.name: variation.words for variation in VARIATIONS}
@@ -88,10 +88,16 @@ def claim_of(verdict: Verdict, cells: Sequence[Cell], held: Mapping[str, str]) -
     differing = [cell for cell in cells if cell.effect is Effect.DIFFERS]
     part = _named(cell for cell in differing if cell.expectation is Expectation.PART_OF_CLAIM)
     broken = _named(cell for cell in differing if _is_finding(cell))
-    failed = _named(cell for cell in cells if cell.effect is Effect.FAILED)
-    differ_or_fail = {cell.variation for cell in cells if cell.effect in (Effect.DIFFERS, Effect.FAILED)}
-    same = _named(cell for cell in cells if cell.effect is Effect.SAME and cell.variation not in differ_or_fail)
-    conditions = [f"{_WORDS.get(name, name)}{_held_words(held.get(name))}" for name in [*part, *broken]]
+    unknown = _named(cell for cell in cells if cell.effect in (Effect.FAILED, Effect.NOT_JUDGED))
+    others = {cell.variation for cell in cells if cell.effect is Effect.DIFFERS} | set(unknown)
+    same = _named(cell for cell in cells if cell.effect is Effect.SAME and cell.variation not in others)
+    never = [
+        name
+        for name, value in HELD_ON_PURPOSE.items()
+        if held.get(name) == value and not any(cell.variation == name and _is_varied(cell) for cell in cells)
+    ]
+    needed = dict.fromkeys((*part, *broken, *never))
+    conditions = [f"{_WORDS.get(name, name)}{_held_words(held.get(name))}" for name in needed]
     clauses = [f"reproducible on this machine with the same {_joined(conditions)}" if conditions else ""]
     if not conditions:
         clauses = ["reproducible on this machine"]
@@ -99,8 +105,8 @@ def claim_of(verdict: Verdict, cells: Sequence[Cell], held: Mapping[str, str]) -
         clauses.append(f"bits did not depend on {_listed(same)}")
     if broken:
         clauses.append(f"they must not depend on {_listed(broken)}, and do")
-    if failed:
-        clauses.append(f"not known under another {_listed(failed)}")
+    if unknown:
+        clauses.append(f"not known under another {_listed(unknown)}")
     return "; ".join(clauses)
 
 

@@ -6,8 +6,10 @@ what is not, in the forked process, by `repro_audit.worker.conditions`.
 
 import locale
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from repro_audit.records import Environment, Mode, WorkloadSource
@@ -50,6 +52,9 @@ HELD = Conditions(
 )
 """What runs have in common that would otherwise differ from process to process."""
 
+HELD_ON_PURPOSE = {"hashseed": "0", "aslr": "fixed", "clock": CLOCK_HELD}
+"""The same as it is read back: a claim has these as conditions unless they were varied."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
@@ -72,13 +77,15 @@ class Variation:
     words: str
     """What a sentence calls the condition."""
     values: tuple[str, ...]
+    """Those that it is given unless others are asked for."""
     expectation: Expectation
     source: str
     """Why that may be expected."""
     change: Callable[[Conditions, str], Conditions]
+    valid: Callable[[str], bool]
+    """Whether a value can be asked for."""
     absent: Callable[[Facts, str], str] = lambda facts, value: ""
     """Why a value cannot be had here; empty where it can."""
-    valid: Callable[[str], bool] = lambda value: value != ""
     devices: tuple[str, ...] = ("cpu", "cuda")
     by_default: bool = True
     """False for what takes long, or disturbs whoever else uses the machine."""
@@ -116,7 +123,7 @@ def _other_device(conditions: Conditions, value: str) -> Conditions:
 
 
 def _aslr_absent(facts: Facts, _: str) -> str:
-    if facts.held.get("aslr") != "off":
+    if facts.held.get("aslr") != "fixed":
         return "this system does not let the address layout be held, so that unvaried runs have it at random as well"
     return "the kernel randomises no addresses" if _randomize_va_space() == "0" else ""
 
@@ -191,6 +198,19 @@ def _device_absent(facts: Facts, value: str) -> str:
     if there[value] != there.get(facts.device):
         return f"{value} is another model than {facts.device}: {there[value]}"
     return ""
+
+
+def _time(value: str) -> bool:
+    """Whether it is a time with its zone; others would mean another time on each machine."""
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return moment.tzinfo is not None and moment.timestamp() > 0
+
+
+def _word(value: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9_.@+/,<>-]{1,64}", value) is not None and ".." not in value
 
 
 def _whole_number(value: str) -> bool:
@@ -296,6 +316,7 @@ VARIATIONS = (
         name="tz",
         words="time zone",
         values=("UTC-14",),
+        valid=_word,
         expectation=Expectation.MUST_NOT_MATTER,
         source=f"{_REPRODUCIBLE_BUILDS}timezones/",
         change=_in_process("tz"),
@@ -304,6 +325,7 @@ VARIATIONS = (
         name="locale",
         words="locale",
         values=("C", "de_DE.UTF-8"),
+        valid=_word,
         expectation=Expectation.MUST_NOT_MATTER,
         source=f"{_REPRODUCIBLE_BUILDS}locales/",
         change=_variables("LC_ALL"),
@@ -359,6 +381,7 @@ VARIATIONS = (
         name="clock",
         words="time",
         values=("2031-02-03T04:05:06+00:00",),
+        valid=_time,
         expectation=Expectation.MUST_NOT_MATTER,
         source=f"{_REPRODUCIBLE_BUILDS}timestamps/",
         change=_in_process("clock"),

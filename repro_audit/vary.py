@@ -1,6 +1,6 @@
 """The audit under variations: hold all conditions, change one on purpose, look at the bits. Prints nothing."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Protocol
@@ -10,13 +10,7 @@ import msgspec
 from repro_audit.plan import Zygote
 from repro_audit.records import Distance, Environment, WorkloadSource
 from repro_audit.variation_choice import Chosen
-from repro_audit.variation_records import (
-    UNVARIED,
-    Cell,
-    Effect,
-    VariedCase,
-    VariedRun,
-)
+from repro_audit.variation_records import UNVARIED, Cell, ChosenVariation, Effect, VariedCase, VariedRun
 from repro_audit.variation_verdict import (
     UNSETTLED,
     claim_of,
@@ -49,7 +43,11 @@ class Subject(Protocol):
 
     @property
     def device(self) -> str:
-        """Where it runs."""
+        """Where it runs; of a script, ``cpu``."""
+
+    @property
+    def device_types(self) -> tuple[str, ...]:
+        """Of all that it may use."""
 
     @property
     def source(self) -> WorkloadSource | None:
@@ -92,7 +90,7 @@ class Varying:
             source=subject.source,
             cpu_flags=self.cpu_flags,
         )
-        planned = [self._planned(variation, value, facts) for variation, value in self._asked(subject.device)]
+        planned = [self._planned(variation, value, facts) for variation, value in self._asked(subject.device_types)]
         settled = repeats_unvaried(runs)
         if settled:
             subject.prepare(variation.change(HELD, cell.value).start for variation, cell in planned if not cell.reason)
@@ -114,10 +112,9 @@ class Varying:
             cells=tuple(cells),
         )
 
-    def _asked(self, device: str) -> Iterator[tuple[Variation, str]]:
-        kind = device.partition(":")[0]
+    def _asked(self, device_types: Sequence[str]) -> Iterator[tuple[Variation, str]]:
         for variation in self.table:
-            if kind in variation.devices:
+            if set(device_types) & set(variation.devices):
                 for value in self.chosen.get(variation.name, ()):
                     yield variation, value
 
@@ -142,12 +139,12 @@ class Varying:
         zygotes = cycle((Zygote.A, Zygote.B))
         first = subject.make(named, next(zygotes), conditions, variation.name, cell.value)
         runs.append(first.run)
+        suspicious = bool(first.run.failure or first.run.result)
         found, held = first.conditions.get(variation.name), facts.held.get(variation.name)
-        if not first.run.failure and found is not None and found == held:
+        if not suspicious and found is not None and found == held:
             return msgspec.structs.replace(
                 cell, reason=f"it could not be changed: at its end the process still had {held}"
             )
-        suspicious = bool(first.run.failure or first.run.result)
         wanted = max(self.repeats, LEAST_REPEATS) if suspicious else self.repeats
         runs += [
             subject.make(f"{named}-{number}", next(zygotes), conditions, variation.name, cell.value).run
@@ -162,3 +159,12 @@ class Varying:
             return judged
         distance, note = subject.how_far(differing, conditions)
         return msgspec.structs.replace(judged, distance=distance, distance_note=note)
+
+
+def chosen_records(chosen: Mapping[str, tuple[str, ...]], table: Sequence[Variation]) -> tuple[ChosenVariation, ...]:
+    """The chosen variations as evidence has them."""
+    return tuple(
+        ChosenVariation(name=one.name, values=chosen[one.name], expectation=one.expectation, source=one.source)
+        for one in table
+        if one.name in chosen
+    )

@@ -1,7 +1,7 @@
 """Workloads under variations, from plan to report."""
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,14 +40,13 @@ from repro_audit.system import parent_environment, volatile
 from repro_audit.variation_choice import Chosen
 from repro_audit.variation_records import (
     VARIATION_SCHEMA_VERSION,
-    ChosenVariation,
     VariationReport,
     VariedCase,
     VariedRun,
 )
 from repro_audit.variation_verdict import summarize_variations
 from repro_audit.variations import HELD, VARIATIONS, Conditions, Start, Variation
-from repro_audit.vary import Made, Varying
+from repro_audit.vary import Made, Varying, chosen_records
 
 
 @dataclass(kw_only=True)
@@ -76,6 +75,10 @@ class _Workload:
     @property
     def device(self) -> str:
         return self.case.device
+
+    @property
+    def device_types(self) -> tuple[str, ...]:
+        return (self.case.device.partition(":")[0],)
 
     def prepare(self, starts: Iterable[Start]) -> None:
         """Warms interpreters up."""
@@ -244,15 +247,6 @@ def vary_workloads(
         cases=tuple(cases),
         summary=summarize_variations(cases, complete=complete),
         volatile=volatile(archive.folder.name, started, timings),
-    )
-
-
-def chosen_records(chosen: Mapping[str, tuple[str, ...]], table: Sequence[Variation]) -> tuple[ChosenVariation, ...]:
-    """The chosen variations as evidence has them."""
-    return tuple(
-        ChosenVariation(name=one.name, values=chosen[one.name], expectation=one.expectation, source=one.source)
-        for one in table
-        if one.name in chosen
     )
 
 

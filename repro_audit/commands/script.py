@@ -8,8 +8,8 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from repro_audit.modules import find_module
 from repro_audit.plan import Zygote
 from repro_audit.recording import breaches_of, load_recording, same_run, save_recording
 from repro_audit.recording_compare import compare_recordings
-from repro_audit.records import EnvironmentTask, Isolation, Mode, Verdict
+from repro_audit.records import CublasWorkspace, EnvironmentTask, Isolation, Mode, Verdict
 from repro_audit.report.progress import make_progress
 from repro_audit.report.script_table import comparison_text
 from repro_audit.script_audit import audit_script
@@ -44,44 +44,12 @@ from repro_audit.working_copy import WorkingCopies
 def script(arguments: Namespace) -> int:
     """Audits a script, writes evidence, prints the report."""
     require_current_folder()
-    target = _target(arguments)
+    target = target_of(arguments)
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
     archive = Archive.create(arguments.output, datetime.now(UTC))
-    origin = Path.cwd()
     with ExitStack() as stack:
-        scratch = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="repro-audit-script-", ignore_cleanup_errors=True))
-        )
-        copies: WorkingCopies | None = None
         try:
-            if arguments.working_directory == "copy":
-                copies = WorkingCopies(origin, scratch, exclude=(archive.folder.resolve().parent,))
-                stack.callback(copies.close)
-                copies.prepare()
-            stdin = StdinReplay(scratch / "stdin")
-            stack.callback(stdin.close)
-            runs = ScriptRuns(
-                script=target,
-                origin=origin,
-                copies=copies,
-                stdin=stdin,
-                isolation=Isolation(arguments.isolation),
-                variables=worker_environment(os.environ, cublas_workspace),
-                timeout_seconds=arguments.timeout,
-                scratch=scratch,
-            )
-            stack.callback(runs.close)
-            settings = ScriptSettings(
-                script=target,
-                working_directory=str(origin),
-                copied=copies is not None,
-                linked=dict(copies.linked) if copies is not None else {},
-                repeats=arguments.repeats or 0,
-                timeout_ms=round(arguments.timeout * 1000),
-                isolation=runs.isolation,
-                cublas_workspace=cublas_workspace,
-                variables={},
-            )
+            runs, settings = stack.enter_context(prepared_runs(arguments, target, cublas_workspace, archive))
             report = audit_script(
                 settings,
                 runs,
@@ -102,7 +70,55 @@ def script(arguments: Namespace) -> int:
     return report.summary.exit_code
 
 
-def _target(arguments: Namespace) -> Script:
+@contextmanager
+def prepared_runs(
+    arguments: Namespace, target: Script, cublas_workspace: CublasWorkspace, archive: Archive
+) -> Iterator[tuple[ScriptRuns, ScriptSettings]]:
+    """What makes the runs of a script, and the settings that they are made with; cleared away at the end.
+
+    Args:
+        archive: Lies in no copy of the working directory.
+    """
+    origin = Path.cwd()
+    with ExitStack() as stack:
+        scratch = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="repro-audit-script-", ignore_cleanup_errors=True))
+        )
+        copies: WorkingCopies | None = None
+        if arguments.working_directory == "copy":
+            copies = WorkingCopies(origin, scratch, exclude=(archive.folder.resolve().parent,))
+            stack.callback(copies.close)
+            copies.prepare()
+        stdin = StdinReplay(scratch / "stdin")
+        stack.callback(stdin.close)
+        runs = ScriptRuns(
+            script=target,
+            origin=origin,
+            copies=copies,
+            stdin=stdin,
+            isolation=Isolation(arguments.isolation),
+            variables=worker_environment(os.environ, cublas_workspace),
+            timeout_seconds=arguments.timeout,
+            scratch=scratch,
+        )
+        stack.callback(runs.close)
+        yield (
+            runs,
+            ScriptSettings(
+                script=target,
+                working_directory=str(origin),
+                copied=copies is not None,
+                linked=dict(copies.linked) if copies is not None else {},
+                repeats=arguments.repeats or 0,
+                timeout_ms=round(arguments.timeout * 1000),
+                isolation=runs.isolation,
+                cublas_workspace=cublas_workspace,
+                variables={},
+            ),
+        )
+
+
+def target_of(arguments: Namespace) -> Script:
     """The script that the command line names.
 
     Raises:
@@ -141,7 +157,7 @@ def _target(arguments: Namespace) -> Script:
 def record(arguments: Namespace) -> int:
     """Runs a script once, in sight of whoever asked, and keeps what was observed."""
     require_current_folder()
-    target = _target(arguments)
+    target = target_of(arguments)
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
     variables = worker_environment(os.environ, cublas_workspace)
     schedule = load_recording(arguments.like).recording.schedule if arguments.like is not None else None

@@ -2,18 +2,23 @@
 
 import os
 from argparse import Namespace
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 
 from repro_audit.archive import Archive
 from repro_audit.commands.output import keep_evidence, print_report_and_place
+from repro_audit.commands.script import prepared_runs, target_of
 from repro_audit.discovery import discover
+from repro_audit.errors import UsageError
 from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.interrupts import uninterrupted
-from repro_audit.records import Isolation, Mode, Settings
-from repro_audit.report.progress import make_progress
+from repro_audit.records import CublasWorkspace, Isolation, Mode, Settings
+from repro_audit.report.progress import Progress, make_progress
 from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
-from repro_audit.variation_choice import chosen_variations
+from repro_audit.variation_choice import Chosen, chosen_variations
+from repro_audit.variation_records import VariationReport
+from repro_audit.vary_script import vary_script
 from repro_audit.vary_workloads import vary_workloads
 
 
@@ -21,7 +26,29 @@ def vary(arguments: Namespace) -> int:
     """Varies, writes evidence, prints the matrix."""
     require_current_folder()
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
-    chosen = chosen_variations(arguments.vary)
+    of_script = arguments.script is not None or arguments.run_module is not None
+    if not of_script and arguments.given:
+        raise UsageError("what stands after -- is given to a script; name it with --script, or a module with -m")
+    chosen = chosen_variations(arguments.vary, of_script=of_script)
+    variables = worker_environment(os.environ, cublas_workspace)
+    make = _script_varied if of_script else _workloads_varied
+    progress = make_progress(quiet=arguments.quiet)
+    with ExitStack() as shield:
+        pool = InterpreterPool(Isolation(arguments.isolation), variables)
+        report, archive = make(arguments, cublas_workspace, chosen, pool, progress, shield)
+        path = keep_evidence(report, archive.folder)
+        print_report_and_place(report, arguments, f"evidence: {path}")
+    return report.summary.exit_code
+
+
+def _workloads_varied(
+    arguments: Namespace,
+    cublas_workspace: CublasWorkspace,
+    chosen: Chosen,
+    pool: InterpreterPool,
+    progress: Progress,
+    shield: ExitStack,
+) -> tuple[VariationReport, Archive]:
     sources = discover(arguments.selection, arguments.workloads)
     settings = Settings(
         modes=(Mode.STRICT,),
@@ -36,18 +63,39 @@ def vary(arguments: Namespace) -> int:
         isolation=Isolation(arguments.isolation),
         cublas_workspace=cublas_workspace,
     )
+    with _fresh_archive(arguments) as archive, pool:
+        report = vary_workloads(settings, sources, chosen, pool, archive, progress)
+        shield.enter_context(uninterrupted())
+    return report, archive
+
+
+def _script_varied(
+    arguments: Namespace,
+    cublas_workspace: CublasWorkspace,
+    chosen: Chosen,
+    pool: InterpreterPool,
+    progress: Progress,
+    shield: ExitStack,
+) -> tuple[VariationReport, Archive]:
+    if arguments.selection or arguments.workloads or arguments.device:
+        raise UsageError("--script and -m vary one script; workloads, --workloads and --device do not go with them")
+    target = target_of(arguments)
+    with (
+        _fresh_archive(arguments) as archive,
+        prepared_runs(arguments, target, cublas_workspace, archive) as (runs, settings),
+        pool,
+    ):
+        report = vary_script(settings, runs, chosen, pool, archive, progress)
+        shield.enter_context(uninterrupted())
+    return report, archive
+
+
+@contextmanager
+def _fresh_archive(arguments: Namespace) -> Iterator[Archive]:
     archive = Archive.create(arguments.output, datetime.now(UTC))
-    with ExitStack() as shield:
-        try:
-            variables = worker_environment(os.environ, cublas_workspace)
-            progress = make_progress(quiet=arguments.quiet)
-            with InterpreterPool(settings.isolation, variables) as pool:
-                report = vary_workloads(settings, sources, chosen, pool, archive, progress)
-                shield.enter_context(uninterrupted())
-        except BaseException:
-            with suppress(OSError):
-                archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
-            raise
-        path = keep_evidence(report, archive.folder)
-        print_report_and_place(report, arguments, f"evidence: {path}")
-    return report.summary.exit_code
+    try:
+        yield archive
+    except BaseException:
+        with suppress(OSError):
+            archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
+        raise

@@ -81,6 +81,8 @@ def variation_contradictions(report: VariationReport) -> Iterator[str]:
     for workload in report.workloads:
         if not _DIGEST.fullmatch(workload.sha256):
             yield f"the file digest of workload {workload.name} is no sha256 digest"
+    if (report.settings is None) == (report.script is None):
+        yield "it speaks of neither workloads nor a script, or of both"
     expectations = {one.name: one.expectation for one in report.variations}
     subjects = [case.subject for case in report.cases]
     if len(set(subjects)) < len(subjects):

@@ -20,12 +20,16 @@ def upper_bound(repeats: int) -> float:
     return 1.0 - math.pow(1.0 - CONFIDENCE, 1.0 / repeats)
 
 
+def percentage(rate: float) -> str:
+    """A rate of up to 1 in percent, with two digits."""
+    return f"{100 * rate:.2g}"
+
+
 def bound_statement(repeats: int) -> str:
     """What that many fresh processes without divergence support."""
-    shown = f"{100 * upper_bound(repeats):.2g}" if repeats > 1 else "95"
     return (
         f"no divergence in {repeats} fresh-process repeat{'s' if repeats > 1 else ''} supports, with 95 % confidence, "
-        f"a divergence rate below {shown} %; --repeats N lowers that bound"
+        f"a divergence rate below {percentage(upper_bound(repeats))} %; --repeats N lowers that bound"
     )
 
 

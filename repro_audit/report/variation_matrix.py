@@ -10,11 +10,11 @@ from rich.text import Text
 
 from repro_audit.records import Verdict
 from repro_audit.report.finding import Finding, Level, step_name
-from repro_audit.report.findings import upper_bound
+from repro_audit.report.findings import percentage, upper_bound
 from repro_audit.report.plain import text
 from repro_audit.report.table import VERDICT_STYLES, finding_renderable
 from repro_audit.script_records import ScriptDivergence
-from repro_audit.variation_records import Cell, Effect, Expectation, VariationReport, VariedCase, VariedRun
+from repro_audit.variation_records import UNVARIED, Cell, Effect, Expectation, VariationReport, VariedCase, VariedRun
 
 COLUMNS = 4
 """Cases side by side; more of them go into further tables."""
@@ -36,7 +36,7 @@ def matrix_renderable(report: VariationReport) -> RenderableType:
         parts.append(Text.assemble(text(f"{case.subject}: "), _verdict(case), text(f" {case.reason}")))
         if case.claim:
             parts.append(Padding(text(case.claim), (0, 0, 0, 4)))
-        parts += [Padding(text(line, "dim"), (0, 0, 0, 4)) for line in _held_lines(report, case)]
+        parts += [Padding(text(line, "dim"), (0, 0, 0, 4)) for line in _held_lines(case)]
     found = [finding for case in report.cases for finding in variation_findings(case)]
     if found:
         parts.append(Text(""))
@@ -114,40 +114,36 @@ def _distance(cell: Cell) -> str:
     return f", {distance.max_ulp} ULP" if distance.max_ulp else f", {distance.max_absolute or 'NaN'}"
 
 
-def _held_lines(report: VariationReport, case: VariedCase) -> Iterator[str]:
-    if not case.held:
-        return
-    varied = {cell.variation for cell in case.cells if cell.effect in (Effect.SAME, Effect.DIFFERS)}
-    shown = {name: value for name, value in case.held.items() if value not in ("as it is", "not set", "default")}
-    yield "held: " + ", ".join(f"{name} {value}" for name, value in shown.items())
-    rest = [one.name for one in report.variations if one.name not in varied]
-    left = [name for name in case.held if name not in varied and name not in rest]
-    if left:
-        yield "never varied: " + ", ".join(left)
+def _held_lines(case: VariedCase) -> Iterator[str]:
+    judged = {cell.variation for cell in case.cells if cell.effect in (Effect.SAME, Effect.DIFFERS)}
+    shown = [f"{name} {value}" for name, value in case.held.items() if name in judged and value != "as it is"]
+    if shown:
+        yield "held in the unvaried runs: " + ", ".join(shown)
     fewest = min((cell.runs for cell in case.cells if cell.effect is Effect.SAME), default=0)
     if fewest:
         yield (
             f"{fewest} run{'s' if fewest > 1 else ''} for each variation that changed nothing: with 95 % confidence it "
-            f"changes fewer than {100 * upper_bound(fewest):.2g} % of runs; --repeats N lowers that bound"
+            f"changes fewer than {percentage(upper_bound(fewest))} % of runs; --repeats N lowers that bound"
         )
 
 
 def variation_findings(case: VariedCase) -> Iterator[Finding]:
     """What a reader should know of the cells, the gravest first."""
-    grave = [cell for cell in case.cells if cell.effect is Effect.DIFFERS]
-    for cell in sorted(grave, key=lambda cell: cell.expectation is Expectation.PART_OF_CLAIM):
-        strict = cell.expectation is Expectation.MUST_NOT_MATTER
+    differing: dict[str, list[Cell]] = {}
+    for cell in case.cells:
+        if cell.effect is Effect.DIFFERS:
+            differing.setdefault(cell.variation, []).append(cell)
+    for name, cells in sorted(differing.items(), key=lambda item: item[1][0].expectation is Expectation.PART_OF_CLAIM):
+        strict = cells[0].expectation is Expectation.MUST_NOT_MATTER
         yield Finding(
             level=Level.FINDING if strict else Level.NOTE,
-            title=f"{case.subject}: bits depend on {cell.variation}"
+            title=f"{case.subject}: bits depend on {name}"
             + (", which must not matter" if strict else ": part of the claim"),
             lines=(
-                f"under {cell.variation}={cell.value} {cell.differing} of {cell.runs} runs differ from the unvaried "
-                f"ones, {cell.distinct} distinct; the {_unvaried_count(case)} unvaried runs agree",
-                f"first seen {where_first(case, cell)}{_distance(cell)}",
-                *((cell.distance_note,) if cell.distance_note else ()),
+                *(line for cell in cells for line in _differing_lines(case, cell)),
+                f"the {_unvaried_count(case)} unvaried runs agree",
             ),
-            next_step=_NEXT_STEPS.get(cell.variation, "") if strict else "",
+            next_step=_NEXT_STEPS.get(name, "") if strict else "",
         )
     for cell in case.cells:
         if cell.effect is Effect.FAILED:
@@ -165,8 +161,18 @@ def variation_findings(case: VariedCase) -> Iterator[Finding]:
         yield Finding(level=Level.NOTE, title=f"{case.subject}: {', '.join(names)} not made: {reason}")
 
 
+def _differing_lines(case: VariedCase, cell: Cell) -> Iterator[str]:
+    distinct = f", {cell.distinct} distinct" if cell.distinct > 1 else ""
+    yield (
+        f"{cell.variation}={cell.value}: {cell.differing} of {cell.runs} runs differ{distinct}, first seen "
+        f"{where_first(case, cell)}{_distance(cell)}"
+    )
+    if cell.distance_note:
+        yield f"    {cell.distance_note}"
+
+
 def _unvaried_count(case: VariedCase) -> int:
-    return sum(run.variation == "unvaried" for run in case.runs)
+    return sum(run.variation == UNVARIED for run in case.runs)
 
 
 _NEXT_STEPS = {

@@ -21,6 +21,9 @@ from repro_audit.worker.memory import FILLS, fill_new_memory
 from repro_audit.worker.observation.surroundings import fix_clock
 from repro_audit.worker.personality import addresses_are_fixed
 
+_AT_START = dict(os.environ)
+"""Variables as this process was started with them: what it sets itself comes too late for those read at the start."""
+
 KNOB = "dataloader_workers"
 """Class attribute of a workload that says how many workers its DataLoader has."""
 
@@ -230,9 +233,9 @@ def _umask_now() -> str:
     return f"{mask:03o}"
 
 
-def _locale_now() -> str:
-    named = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "not set")
-    return named if named != "not set" else locale.setlocale(locale.LC_CTYPE)
+def _locale() -> str:
+    named = next((_AT_START[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if _AT_START.get(name)), None)
+    return named or locale.setlocale(locale.LC_CTYPE)
 
 
 def _compiled() -> str:
@@ -257,26 +260,30 @@ def _environment(name: str) -> Callable[[], str]:
     return lambda: os.environ.get(name, "not set")
 
 
+def _started_with(name: str) -> Callable[[], str]:
+    return lambda: _AT_START.get(name, "not set")
+
+
 _READERS: dict[str, Callable[[], str]] = {
-    "hashseed": _environment("PYTHONHASHSEED"),
+    "hashseed": _started_with("PYTHONHASHSEED"),
     "threads": lambda: str(torch.get_num_threads()),
     "cpu-capability": lambda: torch.backends.cpu.get_cpu_capability().lower(),
     "mkl-cbwr": _environment("MKL_CBWR"),
     "onednn-isa": _environment("ONEDNN_MAX_CPU_ISA"),
-    "aslr": lambda: "off" if addresses_are_fixed() else "random",
+    "aslr": lambda: "fixed" if addresses_are_fixed() else "random",
     "fill": lambda: "on" if torch._C._get_deterministic_fill_uninitialized_memory() else "off",
     "tz": lambda: os.environ.get("TZ") or " ".join(time.tzname),
-    "locale": _locale_now,
+    "locale": _locale,
     "umask": _umask_now,
     "cwd": os.getcwd,
     "home": _environment("HOME"),
     "tmpdir": tempfile.gettempdir,
     "autotune": _compiled,
     "sdpa-backend": _attention_now,
-    "cublas-workspace": _environment(CUBLAS_VARIABLE),
+    "cublas-workspace": _started_with(CUBLAS_VARIABLE),
     "cudnn-benchmark": lambda: "on" if torch.backends.cudnn.benchmark else "off",
     "tf32": _tf32_now,
-    "launch-blocking": _environment("CUDA_LAUNCH_BLOCKING"),
+    "launch-blocking": _started_with("CUDA_LAUNCH_BLOCKING"),
     "allocator": lambda: (
         " ".join(
             f"{name}={os.environ[name]}"

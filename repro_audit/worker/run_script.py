@@ -15,10 +15,12 @@ from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 import msgspec
+import torch
 
 from repro_audit.records import Alert, Failed, FailureKind, Mode, Refused, SourceLine
 from repro_audit.script_records import Finished, Remedy, Restart, ScriptOutcome, ScriptRecord, ScriptTask
 from repro_audit.worker.alerts import AlertLog
+from repro_audit.worker.conditions import Place, apply_conditions, read_conditions
 from repro_audit.worker.determinism import Watch, arm, read_flags
 from repro_audit.worker.ending import exit_code, wind_up
 from repro_audit.worker.failures import classified
@@ -80,6 +82,8 @@ class _Run:
         task = self._task
         if task.mode is not None:
             arm(task.mode)
+        place = Place(device=torch.device("cpu"), scratch=Path(f"{task.record_path}.place"))
+        apply_conditions(task.conditions or {}, place)
         if Remedy.ENTROPY in task.remedies:
             fix_entropy(self.observer)
         if Remedy.SEEDED in task.remedies:
@@ -87,7 +91,7 @@ class _Run:
         self._flags_start = read_flags()
         with contextlib.ExitStack() as stack:
             if task.mode is not None:
-                self.observer.watch(stack.enter_context(Watch(task.mode)))
+                self.observer.watch(stack.enter_context(Watch(task.mode, varied=task.conditions or {})))
             if task.mode is Mode.WARN_ONLY:
                 stack.enter_context(self.log)
             self._observe()
@@ -189,6 +193,7 @@ class _Run:
             ended=repr(_now()),
             files_written=self.files.written,
             files_read=self.files.read,
+            conditions=read_conditions(self._task.conditions) if self._task.conditions is not None else {},
         )
 
     def _shown(self, outcome: Refused | Failed) -> Refused | Failed:

@@ -2,9 +2,10 @@ import msgspec
 import pytest
 
 from repro_audit.records import Comparison, Pairing, RepeatName, State, Verdict
-from repro_audit.report.consistency import contradictions, script_contradictions
+from repro_audit.report.consistency import contradictions, script_contradictions, variation_contradictions
 from repro_audit.script_records import Finished
-from tests import sample_scripts
+from repro_audit.variation_records import Effect, Expectation
+from tests import sample_scripts, sample_variations
 from tests.sample_reports import canaries, completed_case, inventoried_case, inventory, report, skipped_case
 
 
@@ -131,3 +132,59 @@ def changed_target(**fields):
 )
 def test_a_contradiction_in_a_report_on_a_script_is_named(content, words):
     assert any(words in found for found in script_contradictions(content))
+
+
+def test_sound_reports_of_variations_do_not_contradict_themselves():
+    assert list(variation_contradictions(sample_variations.report())) == []
+    assert list(variation_contradictions(sample_variations.of_script())) == []
+
+
+def varied(number: int = 0, **fields):
+    """A report of variations whose case is changed."""
+    whole = sample_variations.report()
+    cases = list(whole.cases)
+    cases[number] = msgspec.structs.replace(cases[number], **fields)
+    return msgspec.structs.replace(whole, cases=tuple(cases))
+
+
+def changed_run(changed: str, **fields):
+    case = sample_variations.depends_on_the_time_zone()
+    runs = [msgspec.structs.replace(run, **fields) if run.name == changed else run for run in case.runs]
+    return varied(runs=tuple(runs))
+
+
+def changed_cell(name: str, **fields):
+    case = sample_variations.depends_on_the_time_zone()
+    cells = [msgspec.structs.replace(cell, **fields) if cell.variation == name else cell for cell in case.cells]
+    return varied(cells=tuple(cells))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (varied(verdict=Verdict.PASS), "its runs give the verdict FAIL"),
+        (varied(reason="all is well"), "its runs give the verdict FAIL"),
+        (varied(claim="always the same"), "its claim is not what its cells give"),
+        (varied(runs=()), "it is FAIL without a run"),
+        (varied(subject="broken/cpu"), "two cases have the same name"),
+        (changed_run("tz=UTC-14", result=0), "run tz=UTC-14 contradicts itself about its result"),
+        (changed_run("tz=UTC-14", result=0, divergence=None), "the result of run tz=UTC-14 is not what its digests"),
+        (changed_run("tz=UTC-14", digests=()), "run tz=UTC-14 has no digests"),
+        (changed_run("tz=UTC-14", digests=("sha256:0",)), "run tz=UTC-14 has something that is no sha256 digest"),
+        (changed_run("hashseed=1", failure="no"), "run hashseed=1 contradicts itself"),
+        (changed_run("hashseed=1", name="unvaried"), "two runs have the same name"),
+        (changed_cell("tz", effect=Effect.SAME), "cell tz=UTC-14 is not what its runs give"),
+        (changed_cell("tz", effect=Effect.NOT_JUDGED, reason="-"), "its runs give the verdict PASS"),
+        (changed_cell("tz", expectation=Expectation.PART_OF_CLAIM), "variation tz is expected otherwise"),
+        (
+            msgspec.structs.replace(sample_variations.report(), settings=None),
+            "it speaks of neither workloads nor a script",
+        ),
+        (
+            msgspec.structs.replace(sample_variations.report(), summary=report().summary),
+            "the summary is not what the cases give",
+        ),
+    ],
+)
+def test_a_report_of_variations_that_was_changed_contradicts_itself(content, words):
+    assert any(words in found for found in variation_contradictions(content))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from repro_audit.errors import EvidenceError
 from repro_audit.records import SCHEMA_VERSION, FailureKind
 from repro_audit.report import evidence
-from tests import sample_reports, sample_scripts
+from tests import sample_reports, sample_scripts, sample_variations
 
 GOLDEN = Path(__file__).with_name("golden_evidence.yaml")
 
@@ -25,8 +25,12 @@ def test_what_was_written_reads_back_equal():
     assert evidence.from_yaml(evidence.to_yaml(report)) == report
 
 
-@pytest.mark.parametrize("report", [sample_scripts.report(), sample_scripts.failing()], ids=["passing", "failing"])
-def test_the_report_on_a_script_reads_back_equal_by_us_and_by_others(report):
+@pytest.mark.parametrize(
+    "report",
+    [sample_scripts.report(), sample_scripts.failing(), sample_variations.report(), sample_variations.of_script()],
+    ids=["passing script", "failing script", "varied workloads", "varied script"],
+)
+def test_other_reports_read_back_equal_by_us_and_by_others(report):
     text = evidence.to_yaml(report)
     assert evidence.from_yaml(text) == report
     assert yaml.safe_load(text) == msgspec.json.decode(msgspec.json.encode(report))

@@ -1,4 +1,4 @@
-"""What the workloads have in common: each computes one value, from one property of its process and from nothing else."""
+"""What the workloads share: each computes one value, from one property of its process and from nothing else."""
 
 import torch
 
