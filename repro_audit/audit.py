@@ -1,6 +1,7 @@
 """One audit: plan, launch, compare, judge. Prints nothing, starts nothing itself, imports no PyTorch."""
 
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from repro_audit.archive import Archive
 from repro_audit.canary import CANARIES, assess
 from repro_audit.compare import compare_repeats, compare_runs
 from repro_audit.confirm import Confirmation, confirm, locate
+from repro_audit.factors import tried_factors
 from repro_audit.launch import Launched, Launcher
 from repro_audit.plan import PlannedRun, devices_of, plan_arms, plan_case
 from repro_audit.records import (
@@ -26,6 +28,7 @@ from repro_audit.records import (
     Completed,
     Environment,
     EnvironmentTask,
+    FactorTest,
     Location,
     Role,
     RunTiming,
@@ -262,12 +265,16 @@ def _judged(
     comparisons = compare_runs(runs, states, roles)
     confirmation = Confirmation(comparisons=comparisons, launched=(), state_carried_over=False)
     location: Location | None = None
+    factors: tuple[FactorTest, ...] = ()
     if source is not None and scratch is not None and any(comparison.divergence for comparison in comparisons):
         confirmation = confirm(
             case, source, auditor.settings, scratch, runs, comparisons, auditor.make, auditor.launcher
         )
         states, roles = _tables((*launched, *confirmation.launched))
         location = locate(case, source, auditor.settings, scratch, comparisons, auditor.make)
+        if not confirmation.state_carried_over:
+            deadline = time.monotonic() + auditor.settings.budget_ms / 1000
+            factors = tried_factors(case, source, auditor.settings, scratch, comparisons, auditor.make, deadline)
     verdict, reason = judge(
         runs,
         confirmation.comparisons,
@@ -286,6 +293,7 @@ def _judged(
         states=states,
         roles=roles,
         location=location,
+        factors=factors,
     )
 
 

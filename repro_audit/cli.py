@@ -125,6 +125,13 @@ def build_parser() -> argparse.ArgumentParser:
         help="only what the verdict rests on: no repeats in default mode and without strict mode's memory fill",
     )
     run.add_argument(
+        "--budget",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="what may be spent on each diverged workload, on finding what decides it (default: 60)",
+    )
+    run.add_argument(
         "--require-device",
         type=_device,
         action="append",
@@ -146,7 +153,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_selection(inventory)
     _add_running(inventory)
     inventory.add_argument("--output", type=Path, metavar="DIR", help="also keep it as YAML in an archive folder there")
-    inventory.set_defaults(command=_inventory, require_device=[], repeats=1)
+    inventory.set_defaults(command=_inventory, require_device=[], repeats=1, budget=0.0)
 
     vary = _command(
         commands,

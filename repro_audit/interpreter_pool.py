@@ -52,7 +52,7 @@ class InterpreterPool:
             variables = self._variables | dict(start.variables)
             self._interpreters[key] = (
                 WarmInterpreter(zygote.value, variables, fixed_addresses=start.fixed_addresses)
-                if self._isolation is Isolation.FORK
+                if self._isolation is Isolation.FORK and not start.cold
                 else ColdInterpreter(variables, fixed_addresses=start.fixed_addresses)
             )
         return self._interpreters[key]

@@ -1,6 +1,7 @@
 """Has runs made by interpreters and turns however they ended into records."""
 
 import signal
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -12,6 +13,7 @@ from repro_audit.digests import state_digest
 from repro_audit.errors import LaunchError
 from repro_audit.exit_codes import WORKER_CRASHED
 from repro_audit.interpreter import Ended, Interpreter, never_started
+from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.plan import PlannedRun, Zygote
 from repro_audit.records import (
     Completed,
@@ -64,13 +66,25 @@ class Launcher(Protocol):
 class ProcessLauncher:
     """The real launcher: one process per task."""
 
-    def __init__(self, interpreters: dict[Zygote, Interpreter], timeout_seconds: float) -> None:
+    def __init__(
+        self, interpreters: dict[Zygote, Interpreter], timeout_seconds: float, pool: InterpreterPool | None = None
+    ) -> None:
+        """Args:
+        pool: Has the interpreters of runs that are started otherwise than those two.
+        """
         self._interpreters = interpreters
         self._timeout_seconds = timeout_seconds
+        self._pool = pool
 
     def run(self, planned: PlannedRun) -> Launched:
         """Makes a run, in a process forked from the planned interpreter."""
-        return make_run(self._interpreters[planned.zygote], planned.task, self._timeout_seconds)
+        interpreter = self._interpreters[planned.zygote]
+        if planned.start is not None:
+            assert self._pool is not None, "a run that is started otherwise needs a pool"
+            with suppress(LaunchError):  # which the run itself will tell
+                self._pool.warm([planned.start])
+            interpreter = self._pool.interpreter(planned.start, planned.zygote)
+        return make_run(interpreter, planned.task, self._timeout_seconds)
 
     def environment(self, task: EnvironmentTask) -> WorkerEnvironment:
         """Asks a worker forked from A what it runs on.

@@ -1,6 +1,6 @@
 """Decides which runs a case gets, and in which interpreter."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -9,6 +9,7 @@ import msgspec
 
 from repro_audit.compare import REFERENCE_RUN
 from repro_audit.records import Case, Comparison, Fetch, Mode, Pairing, RunTask, Settings, WorkloadSource
+from repro_audit.variations import Conditions, Start
 
 TRACE_A = "trace-a"
 TRACE_B = "trace-b"
@@ -32,6 +33,8 @@ class PlannedRun:
 
     zygote: Zygote
     task: RunTask
+    start: Start | None = None
+    """How the interpreter is to be started; None: as all of the audit's are."""
 
 
 def devices_of(settings: Settings, present: Sequence[str]) -> tuple[str, ...]:
@@ -126,6 +129,39 @@ def plan_trace(
     if same:
         return (planned(TRACE_A, Zygote.A, diverged.second.repeat + 1),)
     return planned(TRACE_A, Zygote.A, 1), planned(TRACE_B, Zygote.B, 1)
+
+
+def plan_factor(
+    case: Case,
+    source: WorkloadSource,
+    settings: Settings,
+    scratch: Path,
+    name: str,
+    conditions: Conditions,
+    *,
+    pairing: Pairing,
+    pairs: int,
+) -> Iterator[PlannedRun]:
+    """The runs that compare one repeat with so many others under conditions, all of one process or of one each.
+
+    Args:
+        name: Begins the names of the runs.
+    """
+
+    def planned(number: int, zygote: Zygote, repeats: int) -> PlannedRun:
+        run = f"{name.replace(' ', '-')}-{number:03d}"  # of one length: addresses may depend on it
+        task = _task(run, case, source, settings, scratch, conditions.mode, repeats)
+        task = msgspec.structs.replace(task, conditions=dict(conditions.in_process))
+        start = conditions.start
+        own = start.fixed_addresses or start.variables
+        return PlannedRun(zygote=zygote, task=task, start=start if own else None)
+
+    if pairing is Pairing.SAME_PROCESS:
+        yield planned(0, Zygote.A, pairs + 1)
+        return
+    yield planned(0, Zygote.A, 1)
+    for number in range(1, pairs + 1):
+        yield planned(number, Zygote.B, 1)
 
 
 def traced_path(scratch: Path, run: str) -> Path:

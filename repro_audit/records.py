@@ -108,6 +108,21 @@ class Pairing(StrEnum):
     """First repeats of two processes forked from two independent interpreters."""
 
 
+class Factor(StrEnum):
+    """What may decide whether two repeats agree, and can be fixed to see."""
+
+    CLOCK = "clock"
+    """What the workload's own lines read of the time."""
+    PROCESS = "process id"
+    ENTROPY = "entropy"
+    """The operating system's, and generators made without a seed."""
+    THREADS = "threads"
+    """More than one CPU thread."""
+    HASH_SEED = "hash seed"
+    """`PYTHONHASHSEED`."""
+    ADDRESSES = "address layout"
+
+
 class Isolation(StrEnum):
     """How a run gets its process."""
 
@@ -445,6 +460,25 @@ class Arm(Record, frozen=True, kw_only=True):
     """The first repeat with each of the others, which are made in the same process; none where the run failed."""
 
 
+class FactorTest(Record, frozen=True, kw_only=True):
+    """What came of fixing one factor of a divergence."""
+
+    factor: Factor
+    pairing: Pairing
+    """Which repeats were compared."""
+    fixed_pairs: int = 0
+    """How many pairs were made with it fixed, up to the first that differed; 0 where there was no time for it."""
+    fixed_agreeing: int = 0
+    free_pairs: int = 0
+    """How many were made afterwards with nothing fixed, up to the first that differed."""
+    free_differing: int = 0
+
+    @property
+    def decides(self) -> bool:
+        """Whether fixing it made the divergence go away, and letting it go brought it back."""
+        return 0 < self.fixed_pairs == self.fixed_agreeing and self.free_differing > 0
+
+
 class CaseResult(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A case with all that its verdict rests on."""
 
@@ -467,6 +501,8 @@ class CaseResult(Record, frozen=True, kw_only=True, omit_defaults=True):
     """The op where two traced runs part, after a divergence."""
     arms: tuple[Arm, ...] = ()
     """Made where the strict reference run completed, unless the audit was to be quick."""
+    factors: tuple[FactorTest, ...] = ()
+    """Made after a divergence, within the budget; ends with the one that decides, where one does."""
 
 
 class CanaryResult(Record, frozen=True, kw_only=True):
@@ -507,6 +543,8 @@ class Settings(Record, frozen=True, kw_only=True):
     timeout_ms: int
     isolation: Isolation
     cublas_workspace: CublasWorkspace
+    budget_ms: int = 0
+    """What may be spent on each diverged case, on finding what decides it."""
 
 
 class Device(Record, frozen=True, kw_only=True):

@@ -28,11 +28,13 @@ class Start:
     """Besides those of the audit's own environment."""
     fixed_addresses: bool
     """Whether the address layout is the same at each start."""
+    cold: bool = False
+    """Whether each run has a whole new interpreter: after a fork, memory lies where earlier tasks have left room."""
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for starts that are alike."""
-        return tuple(sorted(self.variables.items())), self.fixed_addresses
+        return tuple(sorted(self.variables.items())), self.fixed_addresses, self.cold
 
 
 @dataclass(frozen=True, kw_only=True)

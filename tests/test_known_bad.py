@@ -10,6 +10,7 @@ from repro_audit.records import (
     CaseResult,
     Completed,
     DivergenceKind,
+    Factor,
     Failed,
     FailureKind,
     Mode,
@@ -297,3 +298,24 @@ def test_no_process_is_left(report):
         except OSError:
             continue
         assert b"sleep\x00600" not in command
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [
+        ("aliasing_view_race", Factor.THREADS),
+        ("string_hash_order", Factor.HASH_SEED),
+        ("address_order", Factor.ADDRESSES),
+        ("process_id_seed", Factor.PROCESS),
+        ("clock_seed", Factor.CLOCK),
+        ("operating_system_entropy", Factor.ENTROPY),
+    ],
+)
+def test_what_decides_a_divergence_is_found_by_fixing_it_and_letting_it_go(report, name, factor):
+    assert [test.factor for test in result(report, name).factors if test.decides] == [factor]
+
+
+def test_state_that_is_carried_over_is_put_down_to_no_factor(report):
+    carried = [one for one in report.cases if one.state_carried_over]
+    assert carried
+    assert not any(one.factors for one in carried)

@@ -11,6 +11,7 @@ from repro_audit.archive import Archive
 from repro_audit.audit import audit
 from repro_audit.commands.output import keep_evidence, print_report_and_place
 from repro_audit.discovery import canary_folder, discover, discover_folder
+from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.interpreters import interpreter_pair
 from repro_audit.interrupts import uninterrupted
 from repro_audit.launch import ProcessLauncher
@@ -65,12 +66,16 @@ def _audit(
         timeout_ms=round(arguments.timeout * 1000),
         isolation=Isolation(arguments.isolation),
         cublas_workspace=cublas_workspace,
+        budget_ms=round(arguments.budget * 1000),
     )
     archive = Archive.create(output, datetime.now(UTC))
     try:
         variables = worker_environment(os.environ, cublas_workspace)
-        with interpreter_pair(settings.isolation, variables) as interpreters:
-            launcher = ProcessLauncher(interpreters, arguments.timeout)
+        with (
+            interpreter_pair(settings.isolation, variables) as interpreters,
+            InterpreterPool(settings.isolation, variables) as pool,
+        ):
+            launcher = ProcessLauncher(interpreters, arguments.timeout, pool)
             progress = make_progress(quiet=arguments.quiet)
             report = audit(settings, sources, canaries, launcher, archive, progress)
             shield.enter_context(uninterrupted())

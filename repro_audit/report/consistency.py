@@ -45,7 +45,12 @@ def contradictions(report: AuditReport) -> Iterator[str]:
         if place in seen:
             yield f"{place} is there twice"
         seen.add(place)
-        for words in (*_in_case(result), *_in_arms(result), *_in_verdict(result, report.settings)):
+        for words in (
+            *_in_case(result),
+            *_in_arms(result),
+            *_in_factors(result),
+            *_in_verdict(result, report.settings),
+        ):
             yield f"{place}: {words}"
     if report.summary != _summary(report):
         yield "the summary is not what the cases and canaries give"
@@ -158,6 +163,16 @@ def _in_arms(result: CaseResult) -> Iterator[str]:
             continue  # a state or a role is missing, which has been said
         if compared != arm.comparisons:
             yield f"the comparisons of arm {arm.run.name} are not what its run gives"
+
+
+def _in_factors(result: CaseResult) -> Iterator[str]:
+    if result.factors and not any(comparison.divergence for comparison in result.comparisons):
+        yield "factors were tested although nothing diverged"
+    for test in result.factors:
+        if not 0 <= test.fixed_agreeing <= test.fixed_pairs or not 0 <= test.free_differing <= test.free_pairs:
+            yield f"the test of factor {test.factor.value} counts more pairs than it made"
+    if any(test.decides for test in result.factors[:-1]):
+        yield "factors were tested after the one that decides"
 
 
 def _unmeasured(comparison: Comparison) -> Comparison:

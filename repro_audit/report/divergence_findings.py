@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from repro_audit.records import CaseResult, Comparison, Divergence, DivergenceKind, Pairing, RepeatName
+from repro_audit.report.factor_findings import factor_findings
 from repro_audit.report.finding import Finding, Level, step_name
 from repro_audit.report.location_findings import distance_lines, location_findings
 
@@ -41,6 +42,7 @@ def divergences(name: str, result: CaseResult) -> Iterator[Finding]:
             next_step=_next_step(result, comparison, divergence),
         )
     yield from location_findings(result.location, name)
+    yield from factor_findings(name, result.factors)
 
 
 def _pairing_words(pairing: Pairing) -> str:

@@ -18,7 +18,8 @@ import torch
 from repro_audit.settings import CUBLAS_VARIABLE
 from repro_audit.worker.alignment import align_arrays
 from repro_audit.worker.memory import FILLS, fill_new_memory
-from repro_audit.worker.observation.surroundings import fix_clock
+from repro_audit.worker.observation.entropy import fix_entropy
+from repro_audit.worker.observation.surroundings import fix_clock, fix_process
 from repro_audit.worker.personality import addresses_are_fixed
 
 _AT_START = dict(os.environ)
@@ -43,7 +44,7 @@ def apply_conditions(conditions: Mapping[str, str], place: Place) -> None:
     """Changes what can be changed in a running process; before the first op, and before CUDA is used.
 
     Args:
-        conditions: Name of a variation to its value.
+        conditions: Name of a variation to its value; or ``process`` or ``entropy``, which can only be fixed.
 
     Raises:
         KeyError: There is no such condition.
@@ -199,6 +200,14 @@ def _tf32(value: str, _: Place) -> None:
     torch.backends.cudnn.allow_tf32 = value == "on"
 
 
+def _process(_: str, __: Place) -> None:
+    fix_process()
+
+
+def _entropy(_: str, __: Place) -> None:
+    fix_entropy()
+
+
 def _by_the_class(_: str, __: Place) -> None:
     """Set by `vary_class`, once the class is there."""
 
@@ -222,6 +231,8 @@ _CHANGES: dict[str, Callable[[str, Place], None]] = {
     "sdpa-backend": _attention,
     "cudnn-benchmark": _cudnn_benchmark,
     "tf32": _tf32,
+    "process": _process,
+    "entropy": _entropy,
 }
 
 # ------------------------------------------------------------------------------------------- reading back

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from repro_audit.records import Comparison, Pairing, RepeatName, State, Verdict
+from repro_audit.records import Comparison, Factor, FactorTest, Pairing, RepeatName, State, Verdict
 from repro_audit.report.consistency import contradictions, script_contradictions, variation_contradictions
 from repro_audit.script_records import Finished
 from repro_audit.variation_records import Effect, Expectation
@@ -188,3 +188,32 @@ def changed_cell(name: str, **fields):
 )
 def test_a_report_of_variations_that_was_changed_contradicts_itself(content, words):
     assert any(words in found for found in variation_contradictions(content))
+
+
+FACTOR = FactorTest(
+    factor=Factor.THREADS,
+    pairing=Pairing.FRESH_PROCESS,
+    fixed_pairs=3,
+    fixed_agreeing=3,
+    free_pairs=1,
+    free_differing=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "tests", "words"),
+    [
+        ((0, 0, 0), (FACTOR,), "factors were tested although nothing diverged"),
+        ((0, 1, 1), (msgspec.structs.replace(FACTOR, fixed_agreeing=4),), "counts more pairs than it made"),
+        ((0, 1, 1), (msgspec.structs.replace(FACTOR, free_differing=2),), "counts more pairs than it made"),
+        ((0, 1, 1), (FACTOR, FACTOR), "factors were tested after the one that decides"),
+    ],
+)
+def test_tests_of_factors_that_cannot_have_been_made_are_noticed(changes, tests, words):
+    content = report([msgspec.structs.replace(completed_case("one", changes), factors=tests)])
+    assert any(words in found for found in contradictions(content))
+
+
+def test_tests_of_factors_after_a_divergence_are_no_contradiction():
+    content = report([msgspec.structs.replace(completed_case("one", (0, 1, 1)), factors=(FACTOR,))])
+    assert list(contradictions(content)) == []

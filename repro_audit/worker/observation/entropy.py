@@ -104,11 +104,14 @@ def _text(value: object) -> str:
     return "None" if value is None else f"{type(value).__name__} of {len(repr(value))} characters"
 
 
-def fix_entropy(observer: Observer) -> None:
+def fix_entropy(observer: Observer | None = None) -> None:
     """Has the operating system's entropy, and generators made without a seed, give the same in every run.
 
     Threads beside the main one keep the real entropy, except for the user's own lines: those of multiprocessing ask
     for keys at times that no run repeats.
+
+    Args:
+        observer: Remarks who takes a seed so; None where nobody wants to know.
     """
     counters: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
     entropy = os.urandom
@@ -137,7 +140,8 @@ def fix_entropy(observer: Observer) -> None:
         def seed(self) -> int:
             value = following()
             self.manual_seed(value)
-            _remark(observer, Point.SEED, OWN_GENERATOR, {"value": "None", "function": "torch.Generator.seed"})
+            if observer is not None:
+                _remark(observer, Point.SEED, OWN_GENERATOR, {"value": "None", "function": "torch.Generator.seed"})
             return value
 
     torch.Generator = Generator  # type: ignore[misc]

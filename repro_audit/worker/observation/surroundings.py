@@ -93,8 +93,12 @@ def fix_clock(observer: Observer | None = None, start_seconds: int = _START_SECO
     datetime.datetime = Datetime  # type: ignore[misc]
 
 
-def fix_process(observer: Observer) -> None:
-    """Has the process and its parent have the same numbers in every run, as far as the user's lines ask for them."""
+def fix_process(observer: Observer | None = None) -> None:
+    """Has the process and its parent have the same numbers in every run, as far as the user's lines ask for them.
+
+    Args:
+        observer: As for `fix_clock`.
+    """
     asked = _Asked(observer)
     for owner, name in ((os, "getpid"), (os, "getppid"), (threading, "get_native_id"), (threading, "get_ident")):
         _replace(owner, name, lambda: _PROCESS_ID, asked, PROCESS)
