@@ -11,14 +11,19 @@ from repro_audit.warm_interpreter import WarmInterpreter
 
 
 @contextmanager
-def interpreter_pair(isolation: Isolation, variables: Mapping[str, str]) -> Iterator[dict[Zygote, Interpreter]]:
+def interpreter_pair(
+    isolation: Isolation, variables: Mapping[str, str], *, fixed_addresses: bool = False
+) -> Iterator[dict[Zygote, Interpreter]]:
     """Both interpreters, warming up side by side, and closed whatever happens.
 
     Args:
         variables: The whole environment that they are started with.
+        fixed_addresses: Lays both out at the same addresses, where the system allows that.
     """
     interpreters: dict[Zygote, Interpreter] = {
-        zygote: WarmInterpreter(zygote.value, variables) if isolation is Isolation.FORK else ColdInterpreter(variables)
+        zygote: WarmInterpreter(zygote.value, variables, fixed_addresses=fixed_addresses)
+        if isolation is Isolation.FORK
+        else ColdInterpreter(variables, fixed_addresses=fixed_addresses)
         for zygote in Zygote
     }
     try:

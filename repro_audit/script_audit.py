@@ -149,6 +149,8 @@ def audit_script(
                     first=first.recorded,
                     second=diverged[1].recorded,
                     known=tuple(causes),
+                    differing=sum(one.divergence is not None for one in comparisons),
+                    compared=len(comparisons),
                     window=Trace(path="", steps=steps, module=module),
                 )
                 location = investigation.locate()

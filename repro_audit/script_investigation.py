@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from repro_audit.factors import FIXED_HASH_SEED, ONE_THREAD, pairs_needed
 from repro_audit.interpreter import Interpreter
 from repro_audit.launch import read_measurement
 from repro_audit.plan import Zygote
@@ -31,7 +32,7 @@ from repro_audit.script_records import (
     ScriptDivergence,
     Trace,
 )
-from repro_audit.script_runs import FIXED_HASH_SEED, ScriptRuns
+from repro_audit.script_runs import ScriptRuns
 
 WHOLE_SECONDS = 20.0
 """A script whose run takes no longer is traced from its first line; else from where the runs still agreed."""
@@ -39,7 +40,15 @@ WHOLE_SECONDS = 20.0
 _OWNERS = {"python": "Python's", "numpy": "NumPy's", "torch": "PyTorch's"}
 
 PAIRS = 2
-"""Pairs of runs that have to agree under a fixed condition before it is called the cause."""
+"""Pairs of runs that have to agree at least under a fixed condition before it is called the cause."""
+
+
+STARTS: dict[Remedy, tuple[Mapping[str, str], bool]] = {
+    Remedy.HASH_SEED: ({"PYTHONHASHSEED": FIXED_HASH_SEED}, False),
+    Remedy.THREADS: (ONE_THREAD, False),
+    Remedy.ADDRESSES: ({"PYTHONHASHSEED": FIXED_HASH_SEED}, True),
+}
+"""Remedies that interpreters are started with: variables, and whether the address layout is fixed."""
 
 
 @dataclass(kw_only=True)
@@ -53,6 +62,9 @@ class Investigation:
     first: Recorded
     second: Recorded
     known: tuple[Cause, ...]
+    differing: int = 1
+    compared: int = 1
+    """How many runs differed from the first, and how many were compared with it."""
     window: Trace | None = None
     """What the user asked to trace."""
     tests: list[str] = field(default_factory=list)
@@ -164,37 +176,64 @@ class Investigation:
             (Remedy.HASH_SEED, f"PYTHONHASHSEED={FIXED_HASH_SEED}", self._hash_order),
             (Remedy.CLOCK, "seeds, entropy and the clock fixed", self._clock),
             (Remedy.PROCESS, "seeds, entropy, the clock and the process id fixed", self._process),
+            (Remedy.THREADS, "one CPU thread", self._threads),
+            (Remedy.ADDRESSES, "the address layout fixed, and PYTHONHASHSEED with it", self._addresses),
         )
         remedies: tuple[Remedy, ...] = ()
         for remedy, words, find in tests:
             if time.monotonic() > self.deadline:
                 self.tests.append(f"with {words}: not tested, the time for it was over")
                 break
-            if remedy is Remedy.HASH_SEED:
-                asked = self._asked_with_hash_seed()
+            if remedy in STARTS:
+                asked = self._asked_when_started(*STARTS[remedy])
             else:
                 remedies += (remedy,)
                 asked = self._asked_when_agreeing(remedies, None)
-            if asked is not None:
-                self.tests.append(f"with {words}: {PAIRS} of {PAIRS} pairs of runs agree")
-                found = list(find(location, asked))
-                kinds = {cause.kind for cause in found}
-                return [*found, *(cause for cause in causes if cause.kind not in kinds)]
-            self.tests.append(f"with {words}: the runs still differ")
+            if asked is None:
+                self.tests.append(f"with {words}: the runs still differ")
+                continue
+            again = self._differing_again()
+            if not again:
+                self.tests.append(
+                    f"with {words}: {self.pairs} pairs of runs agree, but so do {2 * self.pairs} with nothing fixed: "
+                    "the divergence is too rare to tell"
+                )
+                continue
+            self.tests.append(
+                f"with {words}: {self.pairs} of {self.pairs} pairs of runs agree; with nothing fixed "
+                f"pair {again} differs again"
+            )
+            found = list(find(location, asked))
+            kinds = {cause.kind for cause in found}
+            return [*found, *(cause for cause in causes if cause.kind not in kinds)]
         return causes
 
-    def _asked_with_hash_seed(self) -> "_Asked | None":
-        if "PYTHONHASHSEED" in self.runs.variables:
+    @property
+    def pairs(self) -> int:
+        """How many pairs have to agree before that is no luck."""
+        return PAIRS if self.differing >= self.compared else pairs_needed(self.differing, self.compared)
+
+    def _asked_when_started(self, variables: Mapping[str, str], fixed_addresses: bool) -> "_Asked | None":
+        seed = self.runs.variables.get("PYTHONHASHSEED", "random")
+        ours = {**self.runs.variables, **({"PYTHONHASHSEED": FIXED_HASH_SEED} if seed != "random" else {})}
+        if not fixed_addresses and variables.items() <= ours.items():
             return None  # fixed already
-        with self.runs.other_pair({"PYTHONHASHSEED": FIXED_HASH_SEED}) as pair:
+        with self.runs.other_pair(variables, fixed_addresses=fixed_addresses) as pair:
             return self._asked_when_agreeing((), pair)
+
+    def _differing_again(self) -> int:
+        """Which pair of runs with nothing fixed is the first that differs; 0 where none does."""
+        for number in range(1, 2 * self.pairs + 1):
+            if self._pair_asked((), None) is None:
+                return number
+        return 0
 
     def _asked_when_agreeing(
         self, remedies: tuple[Remedy, ...], pair: Mapping[Zygote, Interpreter] | None
     ) -> "_Asked | None":
         """What the script asked for where pairs of runs agree under a condition; None where they do not."""
         asked: _Asked | None = None
-        for _ in range(PAIRS):
+        for _ in range(self.pairs):
             asked = self._pair_asked(remedies, pair)
             if asked is None:
                 return None
@@ -205,7 +244,7 @@ class Investigation:
         with tempfile.TemporaryDirectory(prefix="repro-audit-test-", ignore_cleanup_errors=True) as folder:
             for zygote in (Zygote.A, Zygote.B):
                 self._number += 1
-                name = f"test-{zygote.value}{self._number}"
+                name = f"test-{zygote.value}{self._number:04d}"  # of one length: addresses may depend on it
                 self.progress.stage(name)
                 made = self.runs.make(
                     name,
@@ -222,7 +261,9 @@ class Investigation:
             return [remark for _, remark in recorded[0].remarks()]
 
     def _unseeded(self, location: Location | None, asked: "_Asked") -> Iterator[Cause]:
-        proof = f"{PAIRS} pairs of runs agree once the audit seeds Python's, NumPy's and PyTorch's generators first"
+        proof = (
+            f"{self.pairs} pairs of runs agree once the audit seeds Python's, NumPy's and PyTorch's generators first"
+        )
         seeds = {remark.name: remark for _, remark in reversed(seedings(self.first))}
         lines = {one.name: one.line for one in reversed(asked)}
         first_drawn = {name: source_line(lines[words]) for name, words in DRAWN.items() if words in lines}
@@ -252,7 +293,7 @@ class Investigation:
             )
 
     def _entropy(self, location: Location | None, asked: "_Asked") -> Iterator[Cause]:
-        proof = f"{PAIRS} pairs of runs agree once the operating system's entropy is replaced by a fixed sequence"
+        proof = f"{self.pairs} pairs of runs agree once the operating system's entropy is replaced by a fixed sequence"
         # What `torch.Generator.seed` takes can only be seen where it is fixed.
         remarks = [*own_generators(self.first), *(one for one in asked if one.name == OWN_GENERATOR)]
         for remark in list({remark.line: remark for remark in remarks}.values())[:3]:
@@ -279,17 +320,35 @@ class Investigation:
             kind=CauseKind.HASH_ORDER,
             statement="the result depends on string hashes, which Python salts at each start: on the order of a set, "
             "or on hash(); sort before iterating",
-            proof=f"{PAIRS} pairs of runs agree with PYTHONHASHSEED={FIXED_HASH_SEED} set before the start",
+            proof=f"{self.pairs} pairs of runs agree with PYTHONHASHSEED={FIXED_HASH_SEED} set before the start",
             line=_line(location) or self.divergence.line,
         )
 
     def _clock(self, location: Location | None, asked: "_Asked") -> Iterator[Cause]:
-        proof = f"{PAIRS} pairs of runs agree once every clock that the script reads shows the same in both"
+        proof = f"{self.pairs} pairs of runs agree once every clock that the script reads shows the same in both"
         return self._surroundings(location, asked, CauseKind.CLOCK, CLOCK, "the clock", proof)
 
     def _process(self, location: Location | None, asked: "_Asked") -> Iterator[Cause]:
-        proof = f"{PAIRS} pairs of runs agree once the script is told the same process id in both"
+        proof = f"{self.pairs} pairs of runs agree once the script is told the same process id in both"
         return self._surroundings(location, asked, CauseKind.PROCESS, PROCESS, "the process id", proof)
+
+    def _threads(self, location: Location | None, _: "_Asked") -> Iterator[Cause]:
+        yield Cause(
+            kind=CauseKind.THREADS,
+            statement="the result depends on the order in which CPU threads work",
+            proof=f"{self.pairs} pairs of runs agree with OMP_NUM_THREADS=1 set before the start",
+            line=_line(location) or self.divergence.line,
+        )
+
+    def _addresses(self, location: Location | None, _: "_Asked") -> Iterator[Cause]:
+        yield Cause(
+            kind=CauseKind.ADDRESSES,
+            statement="the result depends on addresses of memory: on id(), or on the hash and order of objects that "
+            "have none of their own",
+            proof=f"{self.pairs} pairs of runs agree with one address layout and one PYTHONHASHSEED, which alone does "
+            "not do",
+            line=_line(location) or self.divergence.line,
+        )
 
     def _surroundings(
         self, location: Location | None, asked: "_Asked", kind: CauseKind, name: str, words: str, proof: str

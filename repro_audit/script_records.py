@@ -175,6 +175,10 @@ class Remedy(StrEnum):
     """They are told the same process id in every run."""
     HASH_SEED = "hash_seed"
     """`PYTHONHASHSEED` is fixed before the interpreter starts."""
+    THREADS = "threads"
+    """There is one CPU thread."""
+    ADDRESSES = "addresses"
+    """The address layout is the same in every run, and the hash seed."""
 
 
 class ScriptTask(Record, frozen=True, kw_only=True, tag="script", tag_field="task"):
@@ -357,6 +361,8 @@ class CauseKind(StrEnum):
     ENTROPY_CALL = "value from the operating system's entropy"
     CLOCK = "value from the clock"
     PROCESS = "value from the process id"
+    THREADS = "CPU threads working in parallel"
+    ADDRESSES = "addresses of memory"
 
 
 CAUSE_ORDER = (
@@ -369,6 +375,8 @@ CAUSE_ORDER = (
     CauseKind.HASH_ORDER,
     CauseKind.CLOCK,
     CauseKind.PROCESS,
+    CauseKind.ADDRESSES,
+    CauseKind.THREADS,
     CauseKind.OVERLAP,
     CauseKind.UNINITIALISED,
     CauseKind.KERNEL,

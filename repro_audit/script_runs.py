@@ -19,8 +19,6 @@ from repro_audit.working_copy import WorkingCopies
 APART_SECONDS = 1.1
 """Between the beginnings of two runs that are compared: a seed taken from the clock, in whole seconds, then differs."""
 
-FIXED_HASH_SEED = "0"
-
 
 @dataclass
 class ScriptRuns:
@@ -62,9 +60,18 @@ class ScriptRuns:
         self._stack.close()
 
     @contextmanager
-    def other_pair(self, variables: Mapping[str, str]) -> Iterator[dict[Zygote, Interpreter]]:
-        """Another pair of interpreters, started with further variables."""
-        with interpreter_pair(Isolation.EXEC, {**self.variables, **variables}) as pair:
+    def other_pair(
+        self, variables: Mapping[str, str], *, fixed_addresses: bool = False
+    ) -> Iterator[dict[Zygote, Interpreter]]:
+        """Another pair of interpreters, started with further variables.
+
+        Args:
+            fixed_addresses: Lays runs out at the same addresses: each in a whole new interpreter, since after a fork
+                memory lies where earlier tasks have left room.
+        """
+        isolation = Isolation.EXEC if fixed_addresses else self.isolation
+        whole = {**self.variables, **variables}
+        with interpreter_pair(isolation, whole, fixed_addresses=fixed_addresses) as pair:
             yield pair
 
     def make(

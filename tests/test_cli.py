@@ -192,7 +192,7 @@ def test_a_class_of_a_local_module_is_audited(folder, capsys):
 @pytest.mark.slow
 def test_a_whole_interpreter_per_run_gives_the_same_verdict(folder):
     arguments = ["run", "good", "divergence_parameter", "--workloads", "own", "--workloads", str(KNOWN_BAD)]
-    assert cli.main([*arguments, "--device", "cpu", "-q", "--isolation", "exec"]) == 1
+    assert cli.main([*arguments, "--device", "cpu", "-q", "--quick", "--isolation", "exec"]) == 1
     (archive,) = (folder / "reports").iterdir()
     report = evidence.load(archive)
     assert [result.verdict.value for result in report.cases] == ["PASS", "FAIL"]

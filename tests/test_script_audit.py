@@ -71,7 +71,9 @@ DATETIME_VALUE = CLOCK_VALUE.replace("time.time_ns() % 10**9", "datetime.now().m
 PID_VALUE = CLOCK_VALUE.replace("time.time_ns() % 10**9", "os.getpid()")
 
 # Where an object lies in memory: of no condition that is tested.
-OTHER_VALUE = CLOCK_VALUE.replace("time.time_ns() % 10**9", "(id(object()) // 16 % 2**40)")
+ADDRESS = CLOCK_VALUE.replace("time.time_ns() % 10**9", "(id(object()) // 16 % 2**40)")
+
+OTHER_VALUE = CLOCK_VALUE.replace("time.time_ns() % 10**9", "int(open('/proc/self/schedstat').read().split()[0])")
 
 ENTROPY = (
     TRAIN
@@ -147,6 +149,17 @@ train(torch.utils.data.DataLoader(Data(), batch_size=2, num_workers=2))
 """
 )
 
+MANY_THREADS = (
+    TRAIN
+    + """
+torch.manual_seed(0)
+if torch.get_num_threads() > 1:  # stands for a race that no trace shows
+    value = float(open("/proc/self/schedstat").read().split()[0])
+    train([torch.full((2, 4), value)])  # here
+train([torch.ones(2, 4)])
+"""
+)
+
 FAULTS = {
     "never_seeded": (NEVER_SEEDED, CauseKind.UNSEEDED, "# here"),
     "numpy_never_seeded": (NUMPY_NEVER_SEEDED, CauseKind.UNSEEDED, "# here"),
@@ -165,6 +178,8 @@ FAULTS = {
     "entropy": (ENTROPY, CauseKind.ENTROPY_CALL, "# here"),
     "other_order": (OTHER_ORDER, CauseKind.ENTROPY_CALL, "# here"),
     "race": (RACE, CauseKind.OVERLAP, "# here"),
+    "many_threads": (MANY_THREADS, CauseKind.THREADS, "# here"),
+    "address": (ADDRESS, CauseKind.ADDRESSES, "# here"),
 }
 
 

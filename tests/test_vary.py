@@ -56,7 +56,9 @@ def report(tmp_path_factory) -> VariationReport:
     sources = [*discover([], [FOLDER]), *discover(["mlp"], [])]
     archive = Archive.create(tmp_path_factory.mktemp("reports"), datetime.now(UTC))
     with InterpreterPool(settings.isolation, worker_environment(environ, workspace)) as pool:
-        chosen = chosen_variations(["+all"])
+        # Of each variation the values that find something, and one that must not where there is one.
+        fewer = "hashseed=1,threads=1,cpu-capability=default,mkl-cbwr=COMPATIBLE,onednn-isa=SSE41,locale=C,tf32=on"
+        chosen = chosen_variations(["+all", fewer, "dataloader-workers=0,sdpa-backend=math,allocator=uncached"])
         made = vary_workloads(settings, sources, chosen, pool, archive, SilentProgress(), ON_THE_CPU)
     evidence.save(made, archive.folder)
     loaded = evidence.load(archive.folder)
