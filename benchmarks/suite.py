@@ -2,7 +2,8 @@
 
 1. Marginal cost of one isolated run (fork, arm, seed, trivial step, record) against a fresh interpreter that imports
    PyTorch, arms strict mode and does the same step.
-2. The whole default CPU audit against one run of the classic smoke script.
+2. The quick CPU audit of all bundled workloads against one run of the classic smoke script, the default one (with its
+   arms, and the cost of strict mode) against the quick one, and all variations of one workload against that script.
 3. ``repro-audit --help``, ``list`` and ``show`` against ``python -c "import torch"``.
 4. Digests of a 512 MiB state against a single hashlib thread, and their extra memory (``benchmarks/digest.py``).
 """
@@ -112,13 +113,21 @@ def isolated_run(scratch: Path, rounds: int = 5) -> None:
 
 
 def whole_audit(scratch: Path, rounds: int = 3) -> None:
-    smoke, audit = [], []
+    options = ("--device", "cpu", "--quiet", "--output", str(scratch / "reports"))
+    commands = {
+        "smoke": lambda: _python("-c", CLASSIC_SMOKE_SCRIPT),
+        "audit": lambda: _repro_audit("run", *options),
+        "quick": lambda: _repro_audit("run", "--quick", *options),
+        "vary": lambda: _repro_audit("vary", "mlp", "--vary=+all", *options),
+    }
+    times: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(rounds):
-        smoke.append(_seconds(lambda: _python("-c", CLASSIC_SMOKE_SCRIPT)))
-        audit.append(
-            _seconds(lambda: _repro_audit("run", "--device", "cpu", "--quiet", "--output", str(scratch / "reports")))
-        )
-    _report("the default CPU audit", statistics.median(audit), "the smoke script", statistics.median(smoke), "5")
+        for name, command in commands.items():
+            times[name].append(_seconds(command))
+    smoke, audit, quick, vary = (statistics.median(seconds) for seconds in times.values())
+    _report("the quick CPU audit", quick, "the smoke script", smoke, "5")
+    _report("the default CPU audit, with arms and cost", audit, "the quick one", quick, "1.6")
+    _report("vary --vary=+all of one workload", vary, "the smoke script", smoke, "12")
 
 
 def cold_commands(scratch: Path, rounds: int = 7) -> None:

@@ -4,7 +4,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,12 +24,14 @@ from repro_audit.records import (
     AuditReport,
     CanaryResult,
     Case,
+    CaseCost,
     CaseResult,
     Completed,
     Environment,
     EnvironmentTask,
     FactorTest,
     Location,
+    Mode,
     Role,
     RunTiming,
     Settings,
@@ -56,6 +58,7 @@ class _Auditor:
     flags: dict[str, str]
     """Settings as read back in an armed worker; of a run, only what differs from these is kept."""
     timings: list[RunTiming] = field(default_factory=list)
+    costs: list[CaseCost] = field(default_factory=list)
 
     def make(self, case: Case, planned: Sequence[PlannedRun]) -> list[Launched]:
         """Makes the runs one after the other, with all cores free for each: a busy machine hides races."""
@@ -67,6 +70,19 @@ class _Auditor:
         self.scratch.mkdir(parents=True, exist_ok=True)  # a workload may have cleared the folder for temporary files
         with tempfile.TemporaryDirectory(dir=self.scratch, ignore_cleanup_errors=True) as folder:
             yield Path(folder)
+
+    def keep_cost(self, case: Case, strict: Launched, arms: Sequence[Launched]) -> None:
+        """Keeps what strict mode costs, where the workload ran without it as well."""
+        for arm in arms:
+            if arm.run.mode is Mode.DEFAULT and isinstance(arm.run.outcome, Completed):
+                self.costs.append(
+                    CaseCost(
+                        case=f"{case.workload}/{case.device}",
+                        time=arm.cost,
+                        strict_bytes=strict.peak_bytes,
+                        default_bytes=arm.peak_bytes,
+                    )
+                )
 
     def _make_one(self, case: Case, planned: PlannedRun) -> Launched:
         self.progress.run_started(case, planned.task.run)
@@ -93,7 +109,7 @@ class _Auditor:
         except OSError as error:
             note = f"what the run printed could not be kept: {error.strerror or error}"
             run = msgspec.structs.replace(run, notes=(*run.notes, note))
-        return Launched(run=run, states=launched.states, roles=launched.roles, ended=ended)
+        return replace(launched, run=run)
 
     def _deviations(self, flags: dict[str, str]) -> dict[str, str]:
         """Settings that were read back otherwise than in the environment; nothing where none was read at all."""
@@ -171,7 +187,7 @@ def audit(
             if is_inventory(settings)
             else summarize(results, caught, complete=complete, canaries_expected=len(canaries))
         ),
-        volatile=volatile(archive.folder.name, started, auditor.timings),
+        volatile=volatile(archive.folder.name, started, auditor.timings, auditor.costs),
     )
 
 
@@ -212,7 +228,9 @@ def _audit_case(
         result = _judged(auditor, case, declared, launched, source, scratch)
         if not isinstance(result.runs[0].outcome, Completed):
             return result  # no strict pair, so that nothing is hidden by one
-        return _with_arms(result, auditor.make(case, plan_arms(case, source, settings, scratch)))
+        arms = auditor.make(case, plan_arms(case, source, settings, scratch))
+        auditor.keep_cost(case, launched[0], arms)
+        return _with_arms(result, arms)
 
 
 def _with_arms(result: CaseResult, launched: Sequence[Launched]) -> CaseResult:

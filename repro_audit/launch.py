@@ -17,6 +17,7 @@ from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.plan import PlannedRun, Zygote
 from repro_audit.records import (
     Completed,
+    Cost,
     EnvironmentTask,
     Failed,
     FailureKind,
@@ -47,6 +48,9 @@ class Launched:
     roles: dict[str, Role]
     ended: Ended
     conditions: dict[str, str] = field(default_factory=dict)
+    """See `WorkerRecord`."""
+    cost: Cost | None = None
+    peak_bytes: int = 0
     """See `WorkerRecord`."""
 
 
@@ -123,7 +127,15 @@ def make_run(interpreter: Interpreter, task: RunTask, timeout_seconds: float) ->
         seeded=record.seeded,
         notes=record.notes,
     )
-    return Launched(run=run, states=record.states, roles=record.roles, ended=ended, conditions=record.conditions)
+    return Launched(
+        run=run,
+        states=record.states,
+        roles=record.roles,
+        ended=ended,
+        conditions=record.conditions,
+        cost=record.cost,
+        peak_bytes=record.peak_bytes,
+    )
 
 
 def read_environment(interpreter: Interpreter, task: EnvironmentTask, timeout_seconds: float) -> WorkerEnvironment:

@@ -78,7 +78,8 @@ def plan_arms(case: Case, source: WorkloadSource, settings: Settings, scratch: P
 
     def planned(mode: Mode) -> PlannedRun:
         task = _task(mode.value, case, source, settings, scratch, mode, settings.repeats + 1)
-        return PlannedRun(zygote=Zygote.A, task=msgspec.structs.replace(task, fills_memory=mode is Mode.NO_FILL))
+        task = msgspec.structs.replace(task, fills_memory=mode is Mode.NO_FILL, measures_cost=mode is Mode.DEFAULT)
+        return PlannedRun(zygote=Zygote.A, task=task)
 
     return tuple(planned(mode) for mode in ARM_MODES if mode in settings.modes)
 

@@ -194,6 +194,8 @@ class RunTask(Record, frozen=True, kw_only=True, tag="run", tag_field="task"):
     """New memory holds something else in the first repeat than in the others, where the C library can do that."""
     conditions: dict[str, str] | None = None
     """Name of a variation to the value that this process is to run under; None where nothing is varied."""
+    measures_cost: bool = False
+    """Has what strict mode costs measured, once the repeats are over."""
 
 
 class EnvironmentTask(Record, frozen=True, kw_only=True, tag="environment", tag_field="task"):
@@ -312,6 +314,18 @@ class Failed(Record, frozen=True, kw_only=True, tag="failed", tag_field="outcome
 Outcome = Completed | Refused | Failed
 
 
+class Cost(Record, frozen=True, kw_only=True):
+    """What strict mode costs a workload in time, measured side by side in one process."""
+
+    pairs: int
+    """How many steps were timed in each mode, in turns."""
+    time_ratio: str
+    """Median of strict time over default time, as decimal text."""
+    time_low: str
+    time_high: str
+    """The quartiles of that ratio."""
+
+
 class WorkerRecord(Record, frozen=True, kw_only=True):
     """What a worker writes about its run."""
 
@@ -332,6 +346,10 @@ class WorkerRecord(Record, frozen=True, kw_only=True):
     """What a reader of the evidence should know of this run, in words."""
     conditions: dict[str, str] = {}
     """What the run was made under, as read back at its end; empty where nothing was to be varied."""
+    cost: Cost | None = None
+    """None where it was not to be measured, or could not be."""
+    peak_bytes: int = 0
+    """Most memory that the first two repeats needed at once, see `CaseCost`."""
 
 
 class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -612,7 +630,20 @@ class RunTiming(Record, frozen=True, kw_only=True, omit_defaults=True):
     stderr_bytes: int = 0
 
 
-class Volatile(Record, frozen=True, kw_only=True):
+class CaseCost(Record, frozen=True, kw_only=True):
+    """The cost of strict mode in a case."""
+
+    case: str
+    """``workload/device``."""
+    time: Cost | None
+    """None where it could not be measured; a note of the run in default mode says why."""
+    strict_bytes: int
+    default_bytes: int
+    """Most memory that two repeats needed at once in one process, beyond what was there before: of the device, or on a
+    CPU of the process. 0 where the system does not tell."""
+
+
+class Volatile(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What differs between two audits that found the same thing."""
 
     audit: str
@@ -623,6 +654,8 @@ class Volatile(Record, frozen=True, kw_only=True):
     duration_ms: int
     host: str
     runs: tuple[RunTiming, ...]
+    costs: tuple[CaseCost, ...] = ()
+    """Of the cases that completed under strict mode, unless the audit was to be quick."""
 
 
 class AuditReport(Record, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from repro_audit import __version__
 from repro_audit.checkouts import git_facts
-from repro_audit.records import Environment, RunTiming, Volatile, WorkerEnvironment, WorkloadSource
+from repro_audit.records import CaseCost, Environment, RunTiming, Volatile, WorkerEnvironment, WorkloadSource
 from repro_audit.wording import encodable
 
 PACKAGES = ("torch", "numpy", "rich", "PyYAML", "msgspec", "xxhash")
@@ -198,7 +198,7 @@ def recorded_variables(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def volatile(archive: str, started: datetime, runs: Sequence[RunTiming]) -> Volatile:
+def volatile(archive: str, started: datetime, runs: Sequence[RunTiming], costs: Sequence[CaseCost] = ()) -> Volatile:
     """What differs between two audits that found the same: when, where, how long.
 
     Args:
@@ -213,4 +213,5 @@ def volatile(archive: str, started: datetime, runs: Sequence[RunTiming]) -> Vola
         duration_ms=round((finished - started).total_seconds() * 1000),
         host=platform.node(),
         runs=tuple(runs),
+        costs=tuple(costs),
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from repro_audit.launch import Launched
 from repro_audit.plan import PlannedRun, Zygote
 from repro_audit.records import (
+    Cost,
     Device,
     EnvironmentTask,
     Measurement,
@@ -76,6 +77,7 @@ class FakeLauncher:
         self.devices = devices
         self.made: list[tuple[str, str, str, Zygote]] = []
         self.distance: Measurement | None = None
+        self.costs: dict[str, Cost] = {}
 
     def run(self, planned: PlannedRun) -> Launched:
         task = planned.task
@@ -89,6 +91,8 @@ class FakeLauncher:
             states=book.states,
             roles=ROLES,
             ended=ended(stdout=b"hello", stdout_bytes=5),
+            cost=self.costs.get(name) if task.measures_cost else None,
+            peak_bytes=3000 if task.mode == "strict" else 2000,
         )
 
     def environment(self, task: EnvironmentTask) -> WorkerEnvironment:

@@ -6,6 +6,7 @@ from repro_audit.archive import Archive
 from repro_audit.audit import audit
 from repro_audit.plan import ARM_MODES, Zygote
 from repro_audit.records import (
+    Cost,
     CublasWorkspace,
     Distance,
     Failed,
@@ -18,7 +19,7 @@ from repro_audit.records import (
     Verdict,
 )
 from repro_audit.report.consistency import contradictions
-from tests.fakes import FakeLauncher, RecordingProgress, Unseeded, repeatable, source, steps
+from tests.fakes import FakeLauncher, RecordingProgress, Unseeded, refused_op, repeatable, source, steps
 
 CANARIES = {name: source(name) for name in ("one_ulp", "unseeded", "refused_op")}
 
@@ -269,3 +270,19 @@ def test_a_log_that_cannot_be_kept_is_noted_and_costs_no_verdict(audited, tmp_pa
     (result,) = audited(FakeLauncher(), "mlp").cases
     assert result.verdict is Verdict.PASS
     assert "No space left on device" in result.runs[0].notes[0]
+
+
+def test_what_strict_mode_costs_is_kept_for_what_ran_without_it_too(audited):
+    launcher = FakeLauncher({"put": refused_op})
+    launcher.costs["good"] = Cost(pairs=3, time_ratio="1.50", time_low="1.40", time_high="1.60")
+    report = audited(launcher, "good", "other", "put")
+    costs = {one.case: one for one in report.volatile.costs}
+    assert set(costs) == {"good/cpu", "other/cpu"}
+    assert costs["good/cpu"].time.time_ratio == "1.50"
+    assert costs["other/cpu"].time is None
+    assert (costs["good/cpu"].strict_bytes, costs["good/cpu"].default_bytes) == (3000, 2000)
+
+
+def test_a_quick_audit_knows_no_costs(audited):
+    report = audited(FakeLauncher(), "good", modes=(Mode.STRICT, Mode.WARN_ONLY))
+    assert report.volatile.costs == ()

@@ -12,8 +12,10 @@ from rich.text import Text
 from repro_audit.known_alerts import cpu_column_note
 from repro_audit.records import (
     AuditReport,
+    CaseCost,
     CaseResult,
     Comparison,
+    Cost,
     CublasWorkspace,
     Environment,
     Mode,
@@ -35,6 +37,9 @@ VERDICT_STYLES = {
 LEVEL_STYLES = {Level.FINDING: "bold red", Level.INCOMPLETE: "bold yellow", Level.NOTE: "bold"}
 
 HEADERS = ("workload", "device", "verdict", "loss\nequal", "state\nsame/fresh", "alerts", "worst\ndiff", "time")
+
+COST_HEADER = "strict\ncost"
+"""Strict over default step time, where that was measured: median, and half the distance of the quartiles."""
 
 FLEXIBLE = {0, 6}
 """Columns that may be folded where the terminal is narrow; the others keep their width."""
@@ -76,18 +81,24 @@ def audit_table(report: AuditReport, width: int) -> Table:
     for timing in report.volatile.runs:
         durations[timing.case] = durations.get(timing.case, 0) + timing.duration_ms
     rows = [_row(result, durations) for result in report.cases]
+    headers: tuple[str, ...] = HEADERS
+    if report.volatile.costs:
+        headers += (COST_HEADER,)
+        costs = {one.case: one.time for one in report.volatile.costs}
+        for row, result in zip(rows, report.cases, strict=True):
+            row.append(text(_cost(costs.get(f"{result.case.workload}/{result.case.device}"))))
     widths = [
         max([*(len(line) for line in header.split("\n")), *(cell_len(row[number].plain) for row in rows)])
-        for number, header in enumerate(HEADERS)
+        for number, header in enumerate(headers)
     ]
     tight = sum(widths) + len(widths) + 1  # the box's own: a space between columns, and one at either edge
     roomy = tight <= width
     padding = 1 if tight + len(widths) <= width else 0
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, padding, 0, 0))
-    for number, header in enumerate(HEADERS):
+    for number, header in enumerate(headers):
         table.add_column(
             header,
-            justify="right" if header in ("alerts", "time") else "left",
+            justify="right" if header in ("alerts", "time", COST_HEADER) else "left",
             # A width that is known needs no measuring, which is half the cost of drawing a long table.
             width=widths[number] if roomy or number not in FLEXIBLE else None,
             overflow="fold",
@@ -109,6 +120,13 @@ def _row(result: CaseResult, durations: dict[str, int]) -> list[Text]:
         text(_worst(result)),
         text(f"{milliseconds / 1000:.2f} s" if milliseconds is not None else ""),
     ]
+
+
+def _cost(cost: Cost | None) -> str:
+    if cost is None:
+        return "-"
+    spread = (float(cost.time_high) - float(cost.time_low)) / 2
+    return f"{cost.time_ratio}±{spread:.2f}"
 
 
 def _is_documented(result: CaseResult) -> bool:
@@ -169,6 +187,8 @@ def _below(report: AuditReport) -> Iterator[RenderableType]:
     judged = [result for result in report.cases if result.verdict is not Verdict.SKIP]
     if any(result.verdict is Verdict.PASS for result in judged):
         yield text(f"PASS: {bound_statement(report.settings.repeats)}", "dim")
+    if report.volatile.costs:
+        yield text(cost_note(report.volatile.costs), "dim")
     if any(result.case.device == "cpu" for result in judged):
         yield text(cpu_column_note(), "dim")
     if not any(result.case.device.startswith("cuda") for result in report.cases):
@@ -177,6 +197,16 @@ def _below(report: AuditReport) -> Iterator[RenderableType]:
     yield text(cublas_note(report.settings.cublas_workspace), "dim")
     for note in blind_spots(report.environment):
         yield text(note, "yellow")
+
+
+def cost_note(costs: Sequence[CaseCost]) -> str:
+    """What the column of costs means, and what strict mode needs of memory."""
+    ratios = sorted(one.strict_bytes / one.default_bytes for one in costs if one.strict_bytes and one.default_bytes)
+    memory = f"; peak memory over that in default mode: {ratios[0]:.2f} to {ratios[-1]:.2f}" if ratios else ""
+    return (
+        "strict cost: step time under strict mode over that in default mode, measured side by side, median and half "
+        f"the distance of the quartiles{memory}"
+    )
 
 
 def blind_spots(environment: Environment) -> Iterator[str]:

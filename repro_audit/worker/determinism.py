@@ -40,6 +40,12 @@ def arm(mode: Mode) -> None:
         torch._C._set_deterministic_fill_uninitialized_memory(False)
 
 
+def disarm() -> None:
+    """Leaves PyTorch as it starts, after `arm`."""
+    torch.use_deterministic_algorithms(False)
+    torch.backends.cudnn.deterministic = False
+
+
 def _demanded(mode: Mode) -> dict[str, tuple[Callable[[], object], object]]:
     """Setting to its getter and the value that the mode demands; the default mode demands nothing."""
     if mode is Mode.DEFAULT:

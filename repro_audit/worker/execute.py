@@ -13,6 +13,7 @@ from repro_audit.compare import LOSS_LEAF
 from repro_audit.digests import state_digest
 from repro_audit.records import (
     Completed,
+    Cost,
     FailureKind,
     Mode,
     Outcome,
@@ -27,6 +28,7 @@ from repro_audit.records import (
 from repro_audit.worker.alerts import AlertLog, message_of
 from repro_audit.worker.attribution import Attributed, attribute, with_forward_locations
 from repro_audit.worker.conditions import Place, apply_conditions, read_conditions, vary_class
+from repro_audit.worker.cost import measure_cost
 from repro_audit.worker.determinism import Watch, arm, read_flags
 from repro_audit.worker.digest import digest_leaves
 from repro_audit.worker.failures import EmptyError, classified, failed
@@ -36,6 +38,7 @@ from repro_audit.worker.load import load_class
 from repro_audit.worker.losses import read_loss
 from repro_audit.worker.memory import FILLS, fill_new_memory
 from repro_audit.worker.modes import undisturbed
+from repro_audit.worker.peak_memory import PeakMemory
 
 
 @dataclass
@@ -48,6 +51,7 @@ class _Seen:
     seeded: tuple[str, ...] = ()
     repeat: int = 0
     step: int = 0
+    peak_bytes: int = 0
 
 
 def execute(task: RunTask) -> WorkerRecord:
@@ -72,6 +76,10 @@ def execute(task: RunTask) -> WorkerRecord:
     if isinstance(outcome, Completed) and any(alert.phase is Phase.BACKWARD for alert in alerts):
         attributed, notes = _attributed(task, device)
         alerts = with_forward_locations(alerts, attributed)
+    cost: Cost | None = None
+    if task.measures_cost and isinstance(outcome, Completed):
+        cost, words = _measured_cost(task, device)
+        notes += words
     return WorkerRecord(
         outcome=outcome,
         states=seen.states,
@@ -83,6 +91,8 @@ def execute(task: RunTask) -> WorkerRecord:
         seeded=seen.seeded,
         notes=notes,
         conditions=read_conditions(conditions) if task.conditions is not None else {},
+        cost=cost,
+        peak_bytes=seen.peak_bytes,
     )
 
 
@@ -94,6 +104,7 @@ def _outcome(
         vary_class(workload_class, task.conditions or {})
     except BaseException as error:  # noqa: BLE001 - the worker's outer shell: what importing does is a result
         return failed(FailureKind.IMPORT, error)
+    memory = PeakMemory(device)
     try:
         for seen.repeat in range(task.repeats):
             seen.seeded = seed_generators(task.seed)
@@ -102,6 +113,8 @@ def _outcome(
             with _traced(task, seen.repeat) as mark:
                 workload = _construct(workload_class, task.source.variant)
                 seen.repeats.append(Repeat(states=tuple(_steps(workload, task, device, watch, log, seen, mark))))
+            if seen.repeat < 2:  # as many as the strict run makes that this is compared with
+                seen.peak_bytes = memory.read()
     except BaseException as error:  # noqa: BLE001 - the worker's outer shell: what a workload does is a result
         return classified(error, task.mode, repeat=seen.repeat, step=seen.step)
     return Completed(repeats=tuple(seen.repeats))
@@ -179,6 +192,18 @@ def _beside_our_own(leaves: dict[str, Leaf]) -> dict[str, Leaf]:
             raise LeafError(path, leaf.value, f"cannot be moved to {free}, which is taken; rename its key")
         moved[free] = leaf
     return moved
+
+
+def _measured_cost(task: RunTask, device: torch.device) -> tuple[Cost | None, tuple[str, ...]]:
+    """What strict mode costs, or why that is not known."""
+
+    def construct() -> Any:
+        return _construct(load_class(task.source), task.source.variant)
+
+    try:
+        return measure_cost(construct, device, task.seed), ()
+    except BaseException as error:  # noqa: BLE001 - the workload's again, this time as it was not asked to run before
+        return None, (f"what strict mode costs is unknown: {type(error).__name__}: {message_of(error)}",)
 
 
 def _attributed(task: RunTask, device: torch.device) -> tuple[Attributed, tuple[str, ...]]:

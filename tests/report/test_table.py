@@ -5,7 +5,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from repro_audit.records import CublasWorkspace
+from repro_audit.records import CaseCost, Cost, CublasWorkspace
 from repro_audit.report.table import print_report
 from tests import sample_reports
 from tests.sample_reports import canaries, completed_case, distance, refused_case, report, skipped_case
@@ -153,3 +153,18 @@ def test_what_the_environment_keeps_from_showing_is_said():
     assert "PyTorch had one CPU thread: races between threads could not show" in words
     seeing = " ".join(drawn(report()).split())
     assert "could not show" not in seeing
+
+
+def test_the_cost_of_strict_mode_is_a_column_with_its_spread():
+    whole = report([completed_case("one"), completed_case("two"), refused_case("put")])
+    cost = Cost(pairs=5, time_ratio="1.50", time_low="1.40", time_high="1.64")
+    costs = (
+        CaseCost(case="one/cpu", time=cost, strict_bytes=3000, default_bytes=2000),
+        CaseCost(case="two/cpu", time=None, strict_bytes=0, default_bytes=0),
+    )
+    text = drawn(msgspec.structs.replace(whole, volatile=msgspec.structs.replace(whole.volatile, costs=costs)))
+    assert row(text, "one")[-1] == "1.50±0.12"
+    assert row(text, "two")[-1] == "-"
+    assert row(text, "put")[-1] == "-"
+    assert "peak memory over that in default mode: 1.50 to 1.50" in words(text)
+    assert "strict cost" not in words(drawn(whole))

@@ -1,0 +1,36 @@
+"""The most memory that a run needed at once."""
+
+from pathlib import Path
+
+import torch
+
+_STATUS = Path("/proc/self/status")
+
+
+class PeakMemory:
+    """Bytes at the peak beyond what was there when it was made: of device memory, or of the process on the CPU.
+
+    Sources: https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.max_memory_allocated.html, and ``VmHWM``,
+    the most that was ever resident, of https://man7.org/linux/man-pages/man5/proc_pid_status.5.html.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device if device.type == "cuda" else None
+        if self._device is not None:
+            torch.cuda.reset_peak_memory_stats(self._device)
+            self._before = torch.cuda.memory_allocated(self._device)
+        else:
+            self._before = _status_bytes("VmRSS")
+
+    def read(self) -> int:
+        """The peak so far; 0 where the system does not tell."""
+        peak = _status_bytes("VmHWM") if self._device is None else torch.cuda.max_memory_allocated(self._device)
+        return max(peak - self._before, 0)
+
+
+def _status_bytes(name: str) -> int:
+    try:
+        lines = _STATUS.read_text().splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)
