@@ -154,7 +154,8 @@ class Varying:
             # What differed by chance, and not by the variation, may differ now among the unvaried as well.
             runs.append(subject.make(f"{UNVARIED}-after-{named}", Zygote.B, HELD, UNVARIED, "").run)
         judged = judge_cell(msgspec.structs.replace(cell, effect=Effect.SAME), runs)
-        differing = next((run for run in runs if run.value == cell.value and run.result > 0), None)
+        own = [run for run in runs if (run.variation, run.value) == (cell.variation, cell.value)]
+        differing = next((run for run in own if run.result > 0), None)
         if judged.effect is not Effect.DIFFERS or differing is None:
             return judged
         distance, note = subject.how_far(differing, conditions)

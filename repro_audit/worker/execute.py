@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ from repro_audit.records import (
 from repro_audit.worker.alerts import AlertLog, message_of
 from repro_audit.worker.attribution import Attributed, attribute, with_forward_locations
 from repro_audit.worker.conditions import Place, apply_conditions, read_conditions, vary_class
-from repro_audit.worker.cost import measure_cost
+from repro_audit.worker.cost import PATIENCE_SECONDS, measure_cost
 from repro_audit.worker.determinism import Watch, arm, read_flags
 from repro_audit.worker.digest import digest_leaves
 from repro_audit.worker.failures import EmptyError, classified, failed
@@ -38,7 +39,7 @@ from repro_audit.worker.load import load_class
 from repro_audit.worker.losses import read_loss
 from repro_audit.worker.memory import FILLS, fill_new_memory
 from repro_audit.worker.modes import undisturbed
-from repro_audit.worker.peak_memory import PeakMemory
+from repro_audit.worker.peak_memory import PeakMemory, available_bytes
 
 
 @dataclass
@@ -57,6 +58,7 @@ class _Seen:
 def execute(task: RunTask) -> WorkerRecord:
     """Makes the run; whatever the workload does short of ending the process is in the record."""
     device = torch.device(task.device)
+    began = time.monotonic()
     conditions = task.conditions or {}
     import_folder = os.getcwd()
     arm(task.mode)
@@ -78,8 +80,8 @@ def execute(task: RunTask) -> WorkerRecord:
         alerts = with_forward_locations(alerts, attributed)
     cost: Cost | None = None
     if task.measures_cost and isinstance(outcome, Completed):
-        cost, words = _measured_cost(task, device)
-        notes += words
+        cost, note = _measured_cost(task, device, time.monotonic() - began, seen.peak_bytes)
+        notes += (note,) if note else ()
     return WorkerRecord(
         outcome=outcome,
         states=seen.states,
@@ -194,16 +196,25 @@ def _beside_our_own(leaves: dict[str, Leaf]) -> dict[str, Leaf]:
     return moved
 
 
-def _measured_cost(task: RunTask, device: torch.device) -> tuple[Cost | None, tuple[str, ...]]:
-    """What strict mode costs, or why that is not known."""
+def _measured_cost(task: RunTask, device: torch.device, seconds: float, peak_bytes: int) -> tuple[Cost | None, str]:
+    """What strict mode costs, or why that is not known: the run itself must not be lost over it.
+
+    Args:
+        seconds: What the run has taken so far.
+        peak_bytes: What it needed of memory.
+    """
+    if seconds > PATIENCE_SECONDS:
+        return None, "what strict mode costs in time was not measured: the steps take too long"
+    if 4 * peak_bytes > available_bytes(device):  # two more of them, and as much to spare
+        return None, "what strict mode costs in time was not measured: two such workloads may not fit into memory"
 
     def construct() -> Any:
         return _construct(load_class(task.source), task.source.variant)
 
     try:
-        return measure_cost(construct, device, task.seed), ()
+        return measure_cost(construct, device, task.seed), ""
     except BaseException as error:  # noqa: BLE001 - the workload's again, this time as it was not asked to run before
-        return None, (f"what strict mode costs is unknown: {type(error).__name__}: {message_of(error)}",)
+        return None, f"what strict mode costs in time is unknown: {type(error).__name__}: {message_of(error)}"
 
 
 def _attributed(task: RunTask, device: torch.device) -> tuple[Attributed, tuple[str, ...]]:

@@ -1,10 +1,11 @@
-"""The most memory that a run needed at once."""
+"""The most memory that a run needed at once, and what there is."""
 
 from pathlib import Path
 
 import torch
 
 _STATUS = Path("/proc/self/status")
+_MACHINE = Path("/proc/meminfo")
 
 
 class PeakMemory:
@@ -20,17 +21,27 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats(self._device)
             self._before = torch.cuda.memory_allocated(self._device)
         else:
-            self._before = _status_bytes("VmRSS")
+            self._before = _bytes_in(_STATUS, "VmRSS")
 
     def read(self) -> int:
         """The peak so far; 0 where the system does not tell."""
-        peak = _status_bytes("VmHWM") if self._device is None else torch.cuda.max_memory_allocated(self._device)
+        peak = _bytes_in(_STATUS, "VmHWM") if self._device is None else torch.cuda.max_memory_allocated(self._device)
         return max(peak - self._before, 0)
 
 
-def _status_bytes(name: str) -> int:
+def available_bytes(device: torch.device) -> int:
+    """Memory that may still be had: of the device, or of the machine; 0 where the system does not tell.
+
+    Source: ``MemAvailable`` of https://man7.org/linux/man-pages/man5/proc_meminfo.5.html.
+    """
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return _bytes_in(_MACHINE, "MemAvailable")
+
+
+def _bytes_in(path: Path, name: str) -> int:
     try:
-        lines = _STATUS.read_text().splitlines()
+        lines = path.read_text().splitlines()
     except OSError:
         return 0
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)
