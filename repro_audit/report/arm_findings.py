@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from repro_audit.records import Arm, CaseResult, Completed, Mode, Verdict
-from repro_audit.report.finding import Finding, Level, step_name
+from repro_audit.report.finding import Finding, Level, distinct_words, step_name
 
 _TITLES = {
     Mode.DEFAULT: "repeats only under strict mode: keep the flag in production",
@@ -50,8 +50,8 @@ def _difference(arm: Arm) -> str:
         return ""
     first = diverged[0]
     return (
-        f"{_words(arm)}: {len(diverged)} of {len(arm.comparisons)} repeats in its process differ from the first, "
-        f"{step_name(first.step)}, at {first.leaf}"
+        f"{_words(arm)}: {len(diverged)} of {len(arm.comparisons)} repeats in its process differ from the first"
+        f"{distinct_words([arm.run], arm.comparisons)}, {step_name(first.step)}, at {first.leaf}"
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from repro_audit.records import CaseResult, Comparison, Divergence, DivergenceKind, Pairing, RepeatName
 from repro_audit.report.factor_findings import factor_findings
-from repro_audit.report.finding import Finding, Level, step_name
+from repro_audit.report.finding import Finding, Level, distinct_words, step_name
 from repro_audit.report.location_findings import distance_lines, location_findings
 
 
@@ -31,7 +31,8 @@ def divergences(name: str, result: CaseResult) -> Iterator[Finding]:
             level=Level.FINDING,
             title=title,
             lines=(
-                f"in {differing} of {len(total)} comparisons; first seen {step_name(divergence.step)}, "
+                f"in {differing} of {len(total)} comparisons{distinct_words(result.runs, total)}; first seen "
+                f"{step_name(divergence.step)}, "
                 f"{divergence.kind.value}, leaf {divergence.leaf}",
                 f"sha256 of {_side(comparison.first)} (first) and {_side(comparison.second)} (second):",
                 f"first:  {_hex(divergence.first)}",

@@ -33,6 +33,19 @@ def bound_statement(repeats: int) -> str:
     )
 
 
+def arms_statement(report: AuditReport) -> str:
+    """What the repeats in other modes support where none differs; empty where there are none."""
+    arms = [arm for result in report.cases for arm in result.arms if isinstance(arm.run.outcome, Completed)]
+    agreeing = [arm for arm in arms if not any(one.divergence for one in arm.comparisons)]
+    if not agreeing:
+        return ""
+    repeats = min(len(arm.comparisons) for arm in agreeing)
+    return (
+        f"{len(agreeing)} of {len(arms)} repeats in default mode or without the fill showed no divergence: with 95 % "
+        f"confidence each has a rate below {percentage(upper_bound(repeats))} %"
+    )
+
+
 def findings(report: AuditReport) -> list[Finding]:
     """Everything worth saying of a report, the gravest first."""
     found = [

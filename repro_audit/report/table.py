@@ -23,7 +23,7 @@ from repro_audit.records import (
     Verdict,
 )
 from repro_audit.report.finding import Finding, Level
-from repro_audit.report.findings import bound_statement, findings
+from repro_audit.report.findings import arms_statement, bound_statement, findings
 from repro_audit.report.plain import text
 
 VERDICT_STYLES = {
@@ -187,6 +187,8 @@ def _below(report: AuditReport) -> Iterator[RenderableType]:
     judged = [result for result in report.cases if result.verdict is not Verdict.SKIP]
     if any(result.verdict is Verdict.PASS for result in judged):
         yield text(f"PASS: {bound_statement(report.settings.repeats)}", "dim")
+    if statement := arms_statement(report):
+        yield text(statement, "dim")
     if report.volatile.costs:
         yield text(cost_note(report.volatile.costs), "dim")
     if any(result.case.device == "cpu" for result in judged):

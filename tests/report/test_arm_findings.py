@@ -4,6 +4,7 @@ import pytest
 from repro_audit.records import Arm, Failed, FailureKind, Mode, Verdict
 from repro_audit.report.arm_findings import arm_findings
 from repro_audit.report.consistency import contradictions
+from repro_audit.report.findings import arms_statement
 from tests.sample_reports import completed_case, report
 
 
@@ -81,3 +82,11 @@ def test_evidence_whose_arm_claims_to_be_strict_contradicts_itself():
     strict = arm(Mode.NO_FILL, differs=False)
     run = msgspec.structs.replace(strict.run, mode=Mode.STRICT)
     assert "is in mode strict" in words(Arm(run=run, comparisons=strict.comparisons))
+
+
+def test_arms_that_agree_support_a_bound():
+    arms = (arm(Mode.DEFAULT, differs=True), arm(Mode.NO_FILL, differs=False))
+    whole = report([msgspec.structs.replace(completed_case("sample"), arms=arms)])
+    assert arms_statement(whole).startswith("1 of 2 repeats in default mode or without the fill showed no divergence")
+    assert arms_statement(whole).endswith("a rate below 95 %")
+    assert arms_statement(report([completed_case("sample")])) == ""
