@@ -27,6 +27,8 @@ def chosen_variations(words: Sequence[str], *, of_script: bool = False) -> Chose
         name, equals, given = item.lstrip("+-").partition("=")
         if item.startswith("-") and equals:
             raise UsageError(f"--vary {item!r} leaves a variation out and gives it values; write one of the two")
+        if not name:
+            raise UsageError(f"--vary {item!r} names no variation; write +NAME, -NAME or NAME=VALUE")
         if not equals and item[:1] not in ("+", "-"):
             raise UsageError(f"--vary {item!r} is no variation to add or to leave out; write +{item} or -{item}")
         names = list(there) if name == "all" and not equals else [_known(name, there)]

@@ -83,7 +83,7 @@ class Cell(Record, frozen=True, kw_only=True, omit_defaults=True):
     distance_note: str = ""
 
 
-class VariedCase(Record, frozen=True, kw_only=True):
+class VariedCase(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A workload on a device, or a script, under all variations."""
 
     subject: str
@@ -96,6 +96,8 @@ class VariedCase(Record, frozen=True, kw_only=True):
     """Condition to its value in the unvaried runs, as read back at the end of the first."""
     runs: tuple[VariedRun, ...]
     cells: tuple[Cell, ...]
+    declared_refusal: str | None = None
+    """The source that documents strict mode's refusal of this workload on this device."""
 
 
 class ChosenVariation(Record, frozen=True, kw_only=True):

@@ -114,9 +114,10 @@ def summarize_variations(cases: Sequence[VariedCase], *, complete: bool) -> Summ
     """A `vary` in figures, with its exit code."""
     counts = {verdict: sum(case.verdict is verdict for case in cases) for verdict in Verdict}
     judged = len(cases) - counts[Verdict.SKIP]
+    undeclared = sum(case.verdict is Verdict.REFUSED and case.declared_refusal is None for case in cases)
     if not complete:
         code, words = ExitCode.INTERRUPTED, "interrupted"
-    elif counts[Verdict.FAIL] or counts[Verdict.REFUSED]:
+    elif counts[Verdict.FAIL] or undeclared:
         code, words = ExitCode.FINDING, "findings"
     elif counts[Verdict.ERROR]:
         code, words = ExitCode.INCOMPLETE, "incomplete"

@@ -110,6 +110,7 @@ class Varying:
             held=reference.conditions,
             runs=tuple(runs),
             cells=tuple(cells),
+            declared_refusal=subject.source.refused.get(subject.device.partition(":")[0]) if subject.source else None,
         )
 
     def _asked(self, device_types: Sequence[str]) -> Iterator[tuple[Variation, str]]:

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from repro_audit.records import Divergence, DivergenceKind, Verdict
@@ -155,3 +156,8 @@ def varied(verdict: Verdict) -> VariedCase:
 )
 def test_exit_codes(verdicts, complete, code):
     assert summarize_variations([varied(one) for one in verdicts], complete=complete).exit_code == code
+
+
+def test_a_refusal_that_the_workload_declares_is_no_finding():
+    declared = msgspec.structs.replace(varied(Verdict.REFUSED), declared_refusal="https://example.org")
+    assert summarize_variations([declared, varied(Verdict.PASS)], complete=True).exit_code == 0

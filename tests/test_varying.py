@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from repro_audit.plan import Zygote
-from repro_audit.records import Distance, Verdict
+from repro_audit.records import Distance, Verdict, WorkloadSource
 from repro_audit.variation_records import UNVARIED, Effect, VariedRun
 from repro_audit.variations import HELD, VARIATIONS, Conditions, Start
 from repro_audit.vary import LEAST_REPEATS, Made, Varying
 from tests import sample_variations
+from tests.fakes import source
 from tests.sample_reports import distance
 
 READ = {"hashseed": "0", "threads": "2", "tz": "UTC UTC", "umask": "022", "aslr": "fixed"}
@@ -29,7 +30,7 @@ class Subject:
     name: str = "model/cpu"
     device: str = "cpu"
     device_types: tuple[str, ...] = ("cpu",)
-    source: None = None
+    source: WorkloadSource | None = None
 
     def prepare(self, starts: Iterable[Start]) -> None:
         self.prepared += starts
@@ -131,6 +132,11 @@ def test_a_reference_that_fails_is_not_repeated():
     case = varied(subject, umask=("077",))
     assert subject.names == ["unvaried"]
     assert case.verdict is Verdict.REFUSED
+    assert case.declared_refusal is None
+    subject = Subject(
+        failures={"unvaried": "strict mode refused put_"}, source=source("put", refused={"cpu": "a page"})
+    )
+    assert varied(subject, umask=("077",)).declared_refusal == "a page"
 
 
 def test_a_varied_run_that_fails_is_repeated_and_told():

@@ -33,7 +33,8 @@ def matrix_renderable(report: VariationReport) -> RenderableType:
     varied = [case for case in report.cases if case.cells]
     parts += [_table(report, varied[start : start + COLUMNS]) for start in range(0, len(varied), COLUMNS)]
     for case in report.cases:
-        parts.append(Text.assemble(text(f"{case.subject}: "), _verdict(case), text(f" {case.reason}")))
+        documented = f"; documented: {case.declared_refusal}" if _is_documented(case) else ""
+        parts.append(Text.assemble(text(f"{case.subject}: "), _verdict(case), text(f" {case.reason}{documented}")))
         if case.claim:
             parts.append(Padding(text(case.claim), (0, 0, 0, 4)))
         parts += [Padding(text(line, "dim"), (0, 0, 0, 4)) for line in _held_lines(case)]
@@ -82,6 +83,10 @@ def _cell(case: VariedCase, cell: Cell | None) -> Text:
             return text("not judged", "yellow")
         case Effect.NOT_APPLICABLE:
             return text(_NOTHING, "dim")
+
+
+def _is_documented(case: VariedCase) -> bool:
+    return case.verdict is Verdict.REFUSED and case.declared_refusal is not None
 
 
 def _verdict(case: VariedCase) -> Text:
