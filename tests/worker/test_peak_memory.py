@@ -11,7 +11,7 @@ PEAK = """
 import sys
 import torch
 from repro_audit.worker.peak_memory import PeakMemory
-torch.ones(10).sum()
+torch.ones(2**28).sum()  # before, and larger: 1 GiB
 memory = PeakMemory(torch.device("cpu"))
 torch.ones(int(sys.argv[1]) * 2**18).sum()
 print(memory.read())
