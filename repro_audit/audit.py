@@ -40,7 +40,7 @@ from repro_audit.records import (
     WorkloadSource,
 )
 from repro_audit.report.progress import Progress
-from repro_audit.system import parent_environment, volatile
+from repro_audit.system import parent_environment, run_timing, volatile
 from repro_audit.verdict import is_inventory, judge, summarize, summarize_inventory
 
 INVENTORY_ONLY = "inventory only: a warn_only run proves nothing about repeatability"
@@ -93,16 +93,7 @@ class _Auditor:
             flags_start=self._deviations(launched.run.flags_start),
             flags_end=self._deviations(launched.run.flags_end),
         )
-        self.timings.append(
-            RunTiming(
-                case=f"{case.workload}/{case.device}",
-                run=planned.task.run,
-                pid=ended.pid,
-                duration_ms=ended.duration_ms,
-                stdout_bytes=ended.stdout_bytes,
-                stderr_bytes=ended.stderr_bytes,
-            )
-        )
+        self.timings.append(run_timing(f"{case.workload}/{case.device}", planned.task.run, ended))
         try:
             self.archive.keep_log(case, planned.task, "stdout", ended.stdout)
             self.archive.keep_log(case, planned.task, "stderr", ended.stderr)

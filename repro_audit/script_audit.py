@@ -37,7 +37,7 @@ from repro_audit.script_records import (
 )
 from repro_audit.script_runs import ScriptRuns
 from repro_audit.script_verdict import judge_script, summarize_script
-from repro_audit.system import parent_environment, volatile
+from repro_audit.system import parent_environment, run_timing, volatile
 
 REFERENCE = "strict-a"
 REPEATS = ((3.0, 5), (10.0, 3), (float("inf"), 1))
@@ -74,16 +74,7 @@ class _Audit:
         ended = made.ended
         self.archive.keep_output(name, "stdout", ended.stdout)
         self.archive.keep_output(name, "stderr", ended.stderr)
-        self.timings.append(
-            RunTiming(
-                case=self.settings.script.name,
-                run=name,
-                pid=ended.pid,
-                duration_ms=ended.duration_ms,
-                stdout_bytes=ended.stdout_bytes,
-                stderr_bytes=ended.stderr_bytes,
-            )
-        )
+        self.timings.append(run_timing(self.settings.script.name, name, ended))
 
 
 def audit_script(

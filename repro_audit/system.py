@@ -11,6 +11,7 @@ from pathlib import Path
 
 from repro_audit import __version__
 from repro_audit.checkouts import git_facts
+from repro_audit.interpreter import Ended
 from repro_audit.records import CaseCost, Environment, RunTiming, Volatile, WorkerEnvironment, WorkloadSource
 from repro_audit.wording import encodable
 
@@ -196,6 +197,22 @@ def recorded_variables(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in sorted(environ.items())
         if (name in VARIABLES or name.startswith(VARIABLE_PREFIXES)) and not _SECRET.search(name)
     }
+
+
+def run_timing(case: str, run: str, ended: Ended) -> RunTiming:
+    """The volatile part of a run.
+
+    Args:
+        case: ``workload/device``, or the script's name.
+    """
+    return RunTiming(
+        case=case,
+        run=run,
+        pid=ended.pid,
+        duration_ms=ended.duration_ms,
+        stdout_bytes=ended.stdout_bytes,
+        stderr_bytes=ended.stderr_bytes,
+    )
 
 
 def volatile(archive: str, started: datetime, runs: Sequence[RunTiming], costs: Sequence[CaseCost] = ()) -> Volatile:

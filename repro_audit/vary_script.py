@@ -21,7 +21,7 @@ from repro_audit.report.progress import Progress
 from repro_audit.script_launch import RecordedRun
 from repro_audit.script_records import Finished, ScriptDivergence, ScriptSettings
 from repro_audit.script_runs import ScriptRuns
-from repro_audit.system import parent_environment, volatile
+from repro_audit.system import parent_environment, run_timing, volatile
 from repro_audit.variation_choice import Chosen
 from repro_audit.variation_records import VARIATION_SCHEMA_VERSION, VariationReport, VariedCase, VariedRun
 from repro_audit.variation_verdict import summarize_variations
@@ -120,16 +120,7 @@ class _ScriptSubject:
         ended = made.ended
         self.archive.keep_output(file, "stdout", ended.stdout)
         self.archive.keep_output(file, "stderr", ended.stderr)
-        self.timings.append(
-            RunTiming(
-                case=self.name,
-                run=name,
-                pid=ended.pid,
-                duration_ms=ended.duration_ms,
-                stdout_bytes=ended.stdout_bytes,
-                stderr_bytes=ended.stderr_bytes,
-            )
-        )
+        self.timings.append(run_timing(self.name, name, ended))
 
 
 def _failure_words(recorded: Recorded) -> str:

@@ -36,7 +36,7 @@ from repro_audit.records import (
     WorkloadSource,
 )
 from repro_audit.report.progress import Progress
-from repro_audit.system import parent_environment, volatile
+from repro_audit.system import parent_environment, run_timing, volatile
 from repro_audit.variation_choice import Chosen
 from repro_audit.variation_records import (
     VARIATION_SCHEMA_VERSION,
@@ -152,16 +152,7 @@ class _Workload:
         launched = make_run(self._interpreter(conditions, zygote), task, self.settings.timeout_ms / 1000)
         Path(task.record_path).unlink(missing_ok=True)
         ended = launched.ended
-        self.timings.append(
-            RunTiming(
-                case=self.name,
-                run=name,
-                pid=ended.pid,
-                duration_ms=ended.duration_ms,
-                stdout_bytes=ended.stdout_bytes,
-                stderr_bytes=ended.stderr_bytes,
-            )
-        )
+        self.timings.append(run_timing(self.name, name, ended))
         self.archive.keep_log(self.case, task, "stdout", ended.stdout)
         self.archive.keep_log(self.case, task, "stderr", ended.stderr)
         return launched
