@@ -9,7 +9,6 @@ from repro_audit.worker.execute import execute
 from tests.fakes import source
 from tests.test_cli import GOOD
 
-
 LARGE = GOOD.replace("torch.randn(8,", "torch.randn(16 * 2**20,")
 """Its 64 MiB come from the kernel each time, whatever this process has freed before."""
 
