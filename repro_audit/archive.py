@@ -2,10 +2,13 @@
 
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from repro_audit.errors import UsageError
+from repro_audit.interpreter import Ended
 from repro_audit.records import Case, RunTask
 
 
@@ -32,6 +35,22 @@ class Archive:
             ) from error
         return cls(folder)
 
+    @classmethod
+    @contextmanager
+    def fresh(cls, output: Path) -> Iterator["Archive"]:
+        """A new archive, as of now; gone again where an error leaves it empty: it would be of no use to anybody.
+
+        Raises:
+            UsageError: As for `create`.
+        """
+        archive = cls.create(output, datetime.now(UTC))
+        try:
+            yield archive
+        except BaseException:
+            with suppress(OSError):
+                archive.folder.rmdir()
+            raise
+
     def keep_log(self, case: Case, task: RunTask, stream: str, content: bytes) -> None:
         """Keeps what a run wrote to a stream; nothing is kept of an empty one.
 
@@ -46,6 +65,19 @@ class Archive:
             folder = self.folder / "logs" / f"{file_name(case.workload)}.{file_name(case.device)}.{short}"
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{task.run}.{stream}.txt").write_bytes(content)
+
+    def keep_logs(self, case: Case, task: RunTask, ended: Ended) -> str:
+        """Keeps what a run wrote to both its streams: an audit must not be lost over that.
+
+        Returns:
+            Why it could not be kept; empty where it could.
+        """
+        try:
+            self.keep_log(case, task, "stdout", ended.stdout)
+            self.keep_log(case, task, "stderr", ended.stderr)
+        except OSError as error:
+            return f"what the run printed could not be kept: {error.strerror or error}"
+        return ""
 
     def keep_output(self, run: str, stream: str, content: bytes) -> None:
         """Keeps what a run of a script wrote to a stream; nothing is kept of an empty one.

@@ -94,11 +94,7 @@ class _Auditor:
             flags_end=self._deviations(launched.run.flags_end),
         )
         self.timings.append(run_timing(f"{case.workload}/{case.device}", planned.task.run, ended))
-        try:
-            self.archive.keep_log(case, planned.task, "stdout", ended.stdout)
-            self.archive.keep_log(case, planned.task, "stderr", ended.stderr)
-        except OSError as error:
-            note = f"what the run printed could not be kept: {error.strerror or error}"
+        if note := self.archive.keep_logs(case, planned.task, ended):
             run = msgspec.structs.replace(run, notes=(*run.notes, note))
         return replace(launched, run=run)
 

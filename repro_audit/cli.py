@@ -187,7 +187,7 @@ def build_parser() -> argparse.ArgumentParser:
     vary.add_argument(
         "--output", type=Path, default=Path("reports"), metavar="DIR", help="where archives go (default: reports)"
     )
-    vary.set_defaults(command=_vary)
+    vary.set_defaults(command=_vary, require_device=[], budget=0.0)
 
     script = _command(
         commands,

@@ -20,11 +20,8 @@ def interpreter_pair(
         variables: The whole environment that they are started with.
         fixed_addresses: Lays both out at the same addresses, where the system allows that.
     """
-    interpreters: dict[Zygote, Interpreter] = {
-        zygote: WarmInterpreter(zygote.value, variables, fixed_addresses=fixed_addresses)
-        if isolation is Isolation.FORK
-        else ColdInterpreter(variables, fixed_addresses=fixed_addresses)
-        for zygote in Zygote
+    interpreters = {
+        zygote: make_interpreter(isolation, zygote, variables, fixed_addresses=fixed_addresses) for zygote in Zygote
     }
     try:
         for interpreter in interpreters.values():
@@ -33,3 +30,17 @@ def interpreter_pair(
     finally:
         for interpreter in interpreters.values():
             interpreter.close()
+
+
+def make_interpreter(
+    isolation: Isolation, zygote: Zygote, variables: Mapping[str, str], *, fixed_addresses: bool = False
+) -> Interpreter:
+    """One interpreter, not started yet.
+
+    Args:
+        variables: As for `interpreter_pair`.
+        fixed_addresses: As for `interpreter_pair`.
+    """
+    if isolation is Isolation.FORK:
+        return WarmInterpreter(zygote.value, variables, fixed_addresses=fixed_addresses)
+    return ColdInterpreter(variables, fixed_addresses=fixed_addresses)

@@ -1,7 +1,6 @@
 """Has runs made by interpreters and turns however they ended into records."""
 
 import signal
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -73,8 +72,10 @@ class ProcessLauncher:
     def __init__(
         self, interpreters: dict[Zygote, Interpreter], timeout_seconds: float, pool: InterpreterPool | None = None
     ) -> None:
-        """Args:
-        pool: Has the interpreters of runs that are started otherwise than those two.
+        """Takes interpreters that stay the caller's.
+
+        Args:
+            pool: Has those of runs that are started otherwise than the two; an audit without a divergence needs none.
         """
         self._interpreters = interpreters
         self._timeout_seconds = timeout_seconds
@@ -85,8 +86,7 @@ class ProcessLauncher:
         interpreter = self._interpreters[planned.zygote]
         if planned.start is not None:
             assert self._pool is not None, "a run that is started otherwise needs a pool"
-            with suppress(LaunchError):  # which the run itself will tell
-                self._pool.warm([planned.start])
+            self._pool.warm([planned.start])
             interpreter = self._pool.interpreter(planned.start, planned.zygote)
         return make_run(interpreter, planned.task, self._timeout_seconds)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from repro_audit import __version__
 from repro_audit.checkouts import git_facts
+from repro_audit.cores import usable_cores
 from repro_audit.interpreter import Ended
 from repro_audit.records import CaseCost, Environment, RunTiming, Volatile, WorkerEnvironment, WorkloadSource
 from repro_audit.wording import encodable
@@ -130,11 +131,6 @@ def system_facts() -> dict[str, str]:
         "memory_bytes": _memory_bytes(),
     }
     return {name: value for name, value in facts.items() if value}
-
-
-def usable_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0
 
 
 def _distribution() -> str:

@@ -63,6 +63,8 @@ class VariedRun(Record, frozen=True, kw_only=True, omit_defaults=True):
     """From the reference run, of a workload."""
     script_divergence: ScriptDivergence | None = None
     """From the reference run, of a script."""
+    note: str = ""
+    """What a reader of the evidence should know of this run, in words."""
 
 
 class Cell(Record, frozen=True, kw_only=True, omit_defaults=True):

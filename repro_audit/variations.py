@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from repro_audit.cores import usable_cores
 from repro_audit.records import Environment, Mode, WorkloadSource
 from repro_audit.settings import CUBLAS_VARIABLE
-from repro_audit.system import usable_cores
 from repro_audit.variation_records import Expectation
 
 CLOCK_HELD = "2023-11-14T22:13:20+00:00"

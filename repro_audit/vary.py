@@ -1,22 +1,34 @@
 """The audit under variations: hold all conditions, change one on purpose, look at the bits. Prints nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Protocol
 
 import msgspec
 
+from repro_audit import __version__
 from repro_audit.plan import Zygote
-from repro_audit.records import Distance, Environment, WorkloadSource
+from repro_audit.records import Distance, Environment, Settings, Volatile, WorkloadSource
+from repro_audit.script_records import ScriptSettings
 from repro_audit.variation_choice import Chosen
-from repro_audit.variation_records import UNVARIED, Cell, ChosenVariation, Effect, VariedCase, VariedRun
+from repro_audit.variation_records import (
+    UNVARIED,
+    VARIATION_SCHEMA_VERSION,
+    Cell,
+    ChosenVariation,
+    Effect,
+    VariationReport,
+    VariedCase,
+    VariedRun,
+)
 from repro_audit.variation_verdict import (
     UNSETTLED,
     claim_of,
     judge_case,
     judge_cell,
     repeats_unvaried,
+    summarize_variations,
 )
 from repro_audit.variations import HELD, Conditions, Facts, Start, Variation, read_cpu_flags
 
@@ -113,6 +125,36 @@ class Varying:
             declared_refusal=subject.source.refused.get(subject.device.partition(":")[0]) if subject.source else None,
         )
 
+    def report(
+        self,
+        cases: Sequence[VariedCase],
+        *,
+        complete: bool,
+        volatile: Volatile,
+        settings: Settings | None = None,
+        script: ScriptSettings | None = None,
+        workloads: tuple[WorkloadSource, ...] = (),
+    ) -> VariationReport:
+        """The report on all cases, with either the settings of workloads or those of a script."""
+        return VariationReport(
+            variation_schema_version=VARIATION_SCHEMA_VERSION,
+            tool={"name": "repro-audit", "version": __version__},
+            settings=settings,
+            script=script,
+            variations=tuple(
+                ChosenVariation(
+                    name=one.name, values=self.chosen[one.name], expectation=one.expectation, source=one.source
+                )
+                for one in self.table
+                if one.name in self.chosen
+            ),
+            environment=self.environment,
+            workloads=workloads,
+            cases=tuple(cases),
+            summary=summarize_variations(cases, complete=complete),
+            volatile=volatile,
+        )
+
     def _asked(self, device_types: Sequence[str]) -> Iterator[tuple[Variation, str]]:
         for variation in self.table:
             if set(device_types) & set(variation.devices):
@@ -161,12 +203,3 @@ class Varying:
             return judged
         distance, note = subject.how_far(differing, conditions)
         return msgspec.structs.replace(judged, distance=distance, distance_note=note)
-
-
-def chosen_records(chosen: Mapping[str, tuple[str, ...]], table: Sequence[Variation]) -> tuple[ChosenVariation, ...]:
-    """The chosen variations as evidence has them."""
-    return tuple(
-        ChosenVariation(name=one.name, values=chosen[one.name], expectation=one.expectation, source=one.source)
-        for one in table
-        if one.name in chosen
-    )

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from repro_audit import __version__
 from repro_audit.archive import Archive, file_name
 from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.launch import read_environment
@@ -18,18 +17,15 @@ from repro_audit.recording import Recorded, breaches_of, save_recording
 from repro_audit.recording_compare import compare_recordings
 from repro_audit.records import Distance, EnvironmentTask, Failed, Refused, RunTiming, WorkloadSource
 from repro_audit.report.progress import Progress
+from repro_audit.script_audit import RESTARTS
 from repro_audit.script_launch import RecordedRun
 from repro_audit.script_records import Finished, ScriptDivergence, ScriptSettings
 from repro_audit.script_runs import ScriptRuns
 from repro_audit.system import parent_environment, run_timing, volatile
 from repro_audit.variation_choice import Chosen
-from repro_audit.variation_records import VARIATION_SCHEMA_VERSION, VariationReport, VariedCase, VariedRun
-from repro_audit.variation_verdict import summarize_variations
+from repro_audit.variation_records import VariationReport, VariedCase, VariedRun
 from repro_audit.variations import HELD, VARIATIONS, Conditions, Start
-from repro_audit.vary import Made, Varying, chosen_records
-
-RESTARTS = 3
-"""How often a run is made anew because the script sets variables that are read when an interpreter starts."""
+from repro_audit.vary import Made, Varying
 
 
 @dataclass(kw_only=True)
@@ -78,8 +74,7 @@ class _ScriptSubject:
                 break
             self.variables |= made.restart.variables
             shutil.rmtree(folder, ignore_errors=True)
-        self._keep(name, folder.name, made)
-        run = VariedRun(name=name, variation=variation, value=value)
+        run = VariedRun(name=name, variation=variation, value=value, note=self._keep(name, folder.name, made))
         divergence: ScriptDivergence | None = None
         failure = _failure_words(made.recorded)
         if not failure and self._results:
@@ -116,11 +111,16 @@ class _ScriptSubject:
         self._results.append(recorded)
         return len(self._results) - 1
 
-    def _keep(self, name: str, file: str, made: RecordedRun) -> None:
+    def _keep(self, name: str, file: str, made: RecordedRun) -> str:
+        """Keeps what a run printed, and how long it took; says why the first could not be."""
         ended = made.ended
-        self.archive.keep_output(file, "stdout", ended.stdout)
-        self.archive.keep_output(file, "stderr", ended.stderr)
         self.timings.append(run_timing(self.name, name, ended))
+        try:
+            self.archive.keep_output(file, "stdout", ended.stdout)
+            self.archive.keep_output(file, "stderr", ended.stderr)
+        except OSError as error:
+            return f"what the run printed could not be kept: {error.strerror or error}"
+        return ""
 
 
 def _failure_words(recorded: Recorded) -> str:
@@ -182,14 +182,9 @@ def vary_script(
             complete = False
     finally:
         progress.finished()
-    return VariationReport(
-        variation_schema_version=VARIATION_SCHEMA_VERSION,
-        tool={"name": "repro-audit", "version": __version__},
-        script=msgspec.structs.replace(settings, variables=subject.variables),
-        variations=chosen_records(chosen, VARIATIONS),
-        environment=environment,
-        workloads=(),
-        cases=tuple(cases),
-        summary=summarize_variations(cases, complete=complete),
+    return varying.report(
+        cases,
+        complete=complete,
         volatile=volatile(archive.folder.name, started, timings),
+        script=msgspec.structs.replace(settings, variables=subject.variables),
     )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from repro_audit import __version__
 from repro_audit.archive import Archive, file_name
 from repro_audit.audit import absence
 from repro_audit.compare import Side, compare
@@ -39,14 +38,12 @@ from repro_audit.report.progress import Progress
 from repro_audit.system import parent_environment, run_timing, volatile
 from repro_audit.variation_choice import Chosen
 from repro_audit.variation_records import (
-    VARIATION_SCHEMA_VERSION,
     VariationReport,
     VariedCase,
     VariedRun,
 )
-from repro_audit.variation_verdict import summarize_variations
 from repro_audit.variations import HELD, VARIATIONS, Conditions, Start, Variation
-from repro_audit.vary import Made, Varying, chosen_records
+from repro_audit.vary import Made, Varying
 
 
 @dataclass(kw_only=True)
@@ -87,8 +84,8 @@ class _Workload:
 
     def make(self, name: str, zygote: Zygote, conditions: Conditions, variation: str, value: str) -> Made:
         """Makes a run and compares it with the first."""
-        launched = self._launched(name, zygote, conditions, ())
-        run = VariedRun(name=name, variation=variation, value=value)
+        launched, note = self._launched(name, zygote, conditions, ())
+        run = VariedRun(name=name, variation=variation, value=value, note=note)
         outcome = launched.run.outcome
         failure = failure_words(launched.run)
         if failure or not isinstance(outcome, Completed):
@@ -133,7 +130,9 @@ class _Workload:
     def _interpreter(self, conditions: Conditions, zygote: Zygote) -> Interpreter:
         return self.pool.interpreter(conditions.start, zygote)
 
-    def _launched(self, name: str, zygote: Zygote, conditions: Conditions, fetches: tuple[Fetch, ...]) -> Launched:
+    def _launched(
+        self, name: str, zygote: Zygote, conditions: Conditions, fetches: tuple[Fetch, ...]
+    ) -> tuple[Launched, str]:
         self.progress.run_started(self.case, name)
         self.scratch.mkdir(parents=True, exist_ok=True)  # a workload may have cleared the folder for temporary files
         self._count += 1
@@ -153,9 +152,7 @@ class _Workload:
         Path(task.record_path).unlink(missing_ok=True)
         ended = launched.ended
         self.timings.append(run_timing(self.name, name, ended))
-        self.archive.keep_log(self.case, task, "stdout", ended.stdout)
-        self.archive.keep_log(self.case, task, "stderr", ended.stderr)
-        return launched
+        return launched, self.archive.keep_logs(self.case, task, ended)
 
 
 def failure_words(run: Run) -> str:
@@ -228,16 +225,12 @@ def vary_workloads(
             complete = False
         finally:
             progress.finished()
-    return VariationReport(
-        variation_schema_version=VARIATION_SCHEMA_VERSION,
-        tool={"name": "repro-audit", "version": __version__},
-        settings=settings,
-        variations=chosen_records(chosen, table),
-        environment=environment,
-        workloads=tuple(sources),
-        cases=tuple(cases),
-        summary=summarize_variations(cases, complete=complete),
+    return varying.report(
+        cases,
+        complete=complete,
         volatile=volatile(archive.folder.name, started, timings),
+        settings=settings,
+        workloads=tuple(sources),
     )
 
 

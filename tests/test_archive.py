@@ -7,7 +7,7 @@ from repro_audit.archive import Archive, file_name
 from repro_audit.errors import UsageError
 from repro_audit.plan import plan_case
 from repro_audit.records import Case
-from tests.builders import digest
+from tests.builders import digest, ended
 from tests.fakes import source
 from tests.test_audit import settings
 
@@ -40,3 +40,23 @@ def test_logs_lie_by_case_and_run_and_empty_ones_are_left_out(tmp_path):
 
 def test_no_name_leads_out_of_the_archive():
     assert Path(file_name("../../etc/passwd")).parts == (".._.._etc_passwd",)
+
+
+def test_an_audit_is_not_lost_over_a_log(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    archive = Archive.create(tmp_path, datetime.now(UTC))
+    monkeypatch.setattr(Archive, "keep_log", full)
+    words = archive.keep_logs(None, None, ended(stdout=b"words"))
+    assert words == "what the run printed could not be kept: No space left on device"
+
+
+def test_an_archive_that_an_error_leaves_empty_is_gone_and_another_stays(tmp_path):
+    with pytest.raises(ValueError, match="no"), Archive.fresh(tmp_path) as archive:
+        raise ValueError("no")
+    assert not archive.folder.exists()
+    with pytest.raises(ValueError, match="no"), Archive.fresh(tmp_path) as archive:
+        archive.keep_output("run", "stdout", b"words")
+        raise ValueError("no")
+    assert archive.folder.exists()

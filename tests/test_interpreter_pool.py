@@ -6,11 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from repro_audit.discovery import discover
+from repro_audit.errors import LaunchError
 from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.plan import Zygote
-from repro_audit.records import Isolation, Mode, RunTask, WorkerRecord
+from repro_audit.records import EnvironmentTask, Isolation, Mode, RunTask, WorkerRecord
 from repro_audit.variations import Start
-from tests.fakes import source
+from repro_audit.warm_interpreter import WarmInterpreter
 from tests.test_cli import GOOD
 
 pytestmark = pytest.mark.slow
@@ -24,14 +26,12 @@ def pool(request):
 
 def conditions(pool: InterpreterPool, start: Start, folder: Path) -> dict[str, str]:
     """What a run in an interpreter that is started so reads back."""
-    import hashlib
-
     path = folder / "good.py"
     path.write_text(GOOD)
-    digest = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    (source,) = discover([], [path])
     task = RunTask(
         run="run",
-        source=source("good", path=str(path), sha256=digest),
+        source=source,
         device="cpu",
         mode=Mode.STRICT,
         repeats=1,
@@ -56,3 +56,15 @@ def test_each_start_has_an_interpreter_of_its_own(pool, tmp_path):
     assert pool.interpreter(first, Zygote.A) is pool.interpreter(first, Zygote.A)
     assert pool.interpreter(first, Zygote.A) is not pool.interpreter(first, Zygote.B)
     pool.close()
+
+
+def test_an_interpreter_that_cannot_be_started_is_told_by_its_first_run_and_not_before(monkeypatch):
+    def fails(self: WarmInterpreter) -> None:
+        raise LaunchError("no memory for another process")
+
+    monkeypatch.setattr(WarmInterpreter, "start", fails)
+    start = Start(variables={}, fixed_addresses=False)
+    with InterpreterPool(Isolation.FORK, os.environ) as pool:
+        pool.warm([start])
+        with pytest.raises(LaunchError):
+            pool.interpreter(start, Zygote.A).perform(EnvironmentTask(record_path="/nowhere"), 1.0)

@@ -3,8 +3,7 @@
 import os
 import tempfile
 from argparse import Namespace
-from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
+from contextlib import ExitStack
 from pathlib import Path
 
 from repro_audit.archive import Archive
@@ -16,7 +15,7 @@ from repro_audit.interpreters import interpreter_pair
 from repro_audit.interrupts import uninterrupted
 from repro_audit.launch import ProcessLauncher
 from repro_audit.plan import ARM_MODES
-from repro_audit.records import AuditReport, Isolation, Mode, Settings
+from repro_audit.records import AuditReport, CublasWorkspace, Isolation, Mode, Settings
 from repro_audit.report.progress import make_progress
 from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
 
@@ -54,7 +53,23 @@ def _audit(
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
     sources = discover(arguments.selection, arguments.workloads)
     canaries = {source.name: source for source in discover_folder(canary_folder(), bundled=True)}
-    settings = Settings(
+    settings = workload_settings(arguments, cublas_workspace, modes)
+    variables = worker_environment(os.environ, cublas_workspace)
+    with (
+        Archive.fresh(output) as archive,
+        interpreter_pair(settings.isolation, variables) as interpreters,
+        InterpreterPool(settings.isolation, variables) as pool,
+    ):
+        launcher = ProcessLauncher(interpreters, arguments.timeout, pool)
+        progress = make_progress(quiet=arguments.quiet)
+        report = audit(settings, sources, canaries, launcher, archive, progress)
+        shield.enter_context(uninterrupted())
+    return report, archive
+
+
+def workload_settings(arguments: Namespace, cublas_workspace: CublasWorkspace, modes: tuple[Mode, ...]) -> Settings:
+    """What the command line asks for of workloads, after defaults."""
+    return Settings(
         modes=modes,
         selection=tuple(arguments.selection),
         workload_paths=tuple(str(path) for path in arguments.workloads),
@@ -68,19 +83,3 @@ def _audit(
         cublas_workspace=cublas_workspace,
         budget_ms=round(arguments.budget * 1000),
     )
-    archive = Archive.create(output, datetime.now(UTC))
-    try:
-        variables = worker_environment(os.environ, cublas_workspace)
-        with (
-            interpreter_pair(settings.isolation, variables) as interpreters,
-            InterpreterPool(settings.isolation, variables) as pool,
-        ):
-            launcher = ProcessLauncher(interpreters, arguments.timeout, pool)
-            progress = make_progress(quiet=arguments.quiet)
-            report = audit(settings, sources, canaries, launcher, archive, progress)
-            shield.enter_context(uninterrupted())
-    except BaseException:
-        with suppress(OSError):
-            archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
-        raise
-    return report, archive

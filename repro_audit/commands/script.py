@@ -10,7 +10,6 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -46,10 +45,11 @@ def script(arguments: Namespace) -> int:
     require_current_folder()
     target = target_of(arguments)
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
-    archive = Archive.create(arguments.output, datetime.now(UTC))
-    with ExitStack() as stack:
-        try:
-            runs, settings = stack.enter_context(prepared_runs(arguments, target, cublas_workspace, archive))
+    with ExitStack() as shield:
+        with (
+            Archive.fresh(arguments.output) as archive,
+            prepared_runs(arguments, target, cublas_workspace, archive) as (runs, settings),
+        ):
             report = audit_script(
                 settings,
                 runs,
@@ -60,11 +60,7 @@ def script(arguments: Namespace) -> int:
                 steps=arguments.steps,
                 module=arguments.module_glob,
             )
-            stack.enter_context(uninterrupted())
-        except BaseException:
-            with suppress(OSError):
-                archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
-            raise
+            shield.enter_context(uninterrupted())
         path = keep_evidence(report, archive.folder)
         print_report_and_place(report, arguments, f"evidence: {path}")
     return report.summary.exit_code

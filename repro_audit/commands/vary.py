@@ -2,18 +2,17 @@
 
 import os
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import ExitStack
 
 from repro_audit.archive import Archive
 from repro_audit.commands.output import keep_evidence, print_report_and_place
+from repro_audit.commands.run import workload_settings
 from repro_audit.commands.script import prepared_runs, target_of
 from repro_audit.discovery import discover
 from repro_audit.errors import UsageError
 from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.interrupts import uninterrupted
-from repro_audit.records import CublasWorkspace, Isolation, Mode, Settings
+from repro_audit.records import CublasWorkspace, Isolation, Mode
 from repro_audit.report.progress import Progress, make_progress
 from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
 from repro_audit.variation_choice import Chosen, chosen_variations
@@ -50,20 +49,8 @@ def _workloads_varied(
     shield: ExitStack,
 ) -> tuple[VariationReport, Archive]:
     sources = discover(arguments.selection, arguments.workloads)
-    settings = Settings(
-        modes=(Mode.STRICT,),
-        selection=tuple(arguments.selection),
-        workload_paths=tuple(str(path) for path in arguments.workloads),
-        devices=tuple(dict.fromkeys(arguments.device)),
-        required_devices=(),
-        steps=arguments.steps,
-        repeats=arguments.repeats,
-        seed=arguments.seed,
-        timeout_ms=round(arguments.timeout * 1000),
-        isolation=Isolation(arguments.isolation),
-        cublas_workspace=cublas_workspace,
-    )
-    with _fresh_archive(arguments) as archive, pool:
+    settings = workload_settings(arguments, cublas_workspace, (Mode.STRICT,))
+    with Archive.fresh(arguments.output) as archive, pool:
         report = vary_workloads(settings, sources, chosen, pool, archive, progress)
         shield.enter_context(uninterrupted())
     return report, archive
@@ -81,21 +68,10 @@ def _script_varied(
         raise UsageError("--script and -m vary one script; workloads, --workloads and --device do not go with them")
     target = target_of(arguments)
     with (
-        _fresh_archive(arguments) as archive,
+        Archive.fresh(arguments.output) as archive,
         prepared_runs(arguments, target, cublas_workspace, archive) as (runs, settings),
         pool,
     ):
         report = vary_script(settings, runs, chosen, pool, archive, progress)
         shield.enter_context(uninterrupted())
     return report, archive
-
-
-@contextmanager
-def _fresh_archive(arguments: Namespace) -> Iterator[Archive]:
-    archive = Archive.create(arguments.output, datetime.now(UTC))
-    try:
-        yield archive
-    except BaseException:
-        with suppress(OSError):
-            archive.folder.rmdir()  # an archive in which nothing is kept is of no use to anybody
-        raise

@@ -11,6 +11,11 @@ def place(line: SourceLine | None) -> str:
     return f"{line.path}:{line.line}  {line.text}".rstrip() if line is not None else "at no line of the script"
 
 
+def size_words(distance: Distance) -> str:
+    """How large the largest difference is, in a word or two."""
+    return f"{distance.max_ulp} ULP" if distance.max_ulp else distance.max_absolute or "NaN"
+
+
 def location_findings(location: Location | None, name: str = "") -> Iterator[Finding]:
     """One finding, or none where nothing was traced.
 

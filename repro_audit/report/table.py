@@ -24,6 +24,7 @@ from repro_audit.records import (
 )
 from repro_audit.report.finding import Finding, Level
 from repro_audit.report.findings import arms_statement, bound_statement, findings
+from repro_audit.report.location_findings import size_words
 from repro_audit.report.plain import text
 
 VERDICT_STYLES = {
@@ -167,8 +168,7 @@ def _worst(result: CaseResult) -> str:
     if measured:
         worst = max(measured, key=lambda one: _number(one.distance.max_ulp if one.distance else None))
         if worst.distance is not None:
-            size = f"{worst.distance.max_ulp} ULP" if worst.distance.max_ulp else worst.distance.max_absolute or "NaN"
-            return f"{size}, {worst.leaf}"
+            return f"{size_words(worst.distance)}, {worst.leaf}"
     return f"{diverged[0].kind.value}, {diverged[0].leaf}" if diverged else ""
 
 

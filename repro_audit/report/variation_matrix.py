@@ -11,6 +11,7 @@ from rich.text import Text
 from repro_audit.records import Verdict
 from repro_audit.report.finding import Finding, Level, step_name
 from repro_audit.report.findings import percentage, upper_bound
+from repro_audit.report.location_findings import size_words
 from repro_audit.report.plain import text
 from repro_audit.report.table import VERDICT_STYLES, finding_renderable
 from repro_audit.script_records import ScriptDivergence
@@ -113,10 +114,7 @@ def _first_differing(case: VariedCase, cell: Cell) -> VariedRun | None:
 
 
 def _distance(cell: Cell) -> str:
-    distance = cell.distance
-    if distance is None:
-        return ""
-    return f", {distance.max_ulp} ULP" if distance.max_ulp else f", {distance.max_absolute or 'NaN'}"
+    return f", {size_words(cell.distance)}" if cell.distance is not None else ""
 
 
 def _held_lines(case: VariedCase) -> Iterator[str]:
@@ -158,6 +156,8 @@ def variation_findings(case: VariedCase) -> Iterator[Finding]:
                 lines=(cell.reason,),
                 next_step="the logs of that run lie in the archive",
             )
+    for note in dict.fromkeys(run.note for run in case.runs if run.note):
+        yield Finding(level=Level.NOTE, title=f"{case.subject}: {note}")
     reasons: dict[str, list[str]] = {}
     for cell in case.cells:
         if cell.effect in (Effect.NOT_APPLICABLE, Effect.NOT_JUDGED) and case.verdict is not Verdict.SKIP:

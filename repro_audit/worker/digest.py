@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from repro_audit.cores import usable_cores
 from repro_audit.digests import ALGORITHM
-from repro_audit.system import usable_cores
 from repro_audit.worker.bits import buffers, has_data
 from repro_audit.worker.leaves import Leaf, LeafError, type_name
 from repro_audit.worker.parts import parts_of

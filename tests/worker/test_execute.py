@@ -1,12 +1,10 @@
-import hashlib
-
 import pytest
 
+from repro_audit.discovery import discover
 from repro_audit.records import Completed, Mode, RunTask, WorkerRecord
 from repro_audit.worker import execute as executing
 from repro_audit.worker.determinism import disarm
 from repro_audit.worker.execute import execute
-from tests.fakes import source
 from tests.test_cli import GOOD
 
 LARGE = GOOD.replace("torch.randn(8,", "torch.randn(16 * 2**20,")
@@ -20,10 +18,10 @@ def executed(tmp_path):
     def executed(text: str = GOOD, **fields: object) -> WorkerRecord:
         path = tmp_path / "measured.py"
         path.write_text(text)
-        digest = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+        (source,) = discover([], [path])
         task = RunTask(
             run="default",
-            source=source("measured", path=str(path), sha256=digest),
+            source=source,
             device="cpu",
             mode=Mode.DEFAULT,
             repeats=2,
