@@ -7,13 +7,21 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from repro_audit.errors import UsageError
 from repro_audit.interpreter import Ended
-from repro_audit.records import Case, RunTask
+from repro_audit.records import Case, RunRecord, RunTask
+
+RUNS = "runs"
+"""The folder with the record of each run."""
+
+RECORD_LOST = "its record could not be kept"
+"""Begins the note of a run whose record is not in the archive."""
 
 
 class Archive:
-    """A fresh folder ``<output>/<UTC time>-<short id>``; without ``evidence.yaml`` it is visibly unfinished."""
+    """A fresh folder ``<output>/<UTC time>-<short id>``; without `SHA256SUMS` it is visibly unfinished."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,17 +62,32 @@ class Archive:
     def keep_log(self, case: Case, task: RunTask, stream: str, content: bytes) -> None:
         """Keeps what a run wrote to a stream; nothing is kept of an empty one.
 
-        The folder's name ends in part of the workload's digest: two workloads whose names differ in a character that
-        no file name may hold, or a workload named like a canary, must not share it.
-
         Raises:
             OSError: The disk is full, or the folder is gone.
         """
         if content:
-            short = task.source.sha256.removeprefix("sha256:")[:8]
-            folder = self.folder / "logs" / f"{file_name(case.workload)}.{file_name(case.device)}.{short}"
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{task.run}.{stream}.txt").write_bytes(content)
+            (self._case_folder("logs", case, task) / f"{task.run}.{stream}.txt").write_bytes(content)
+
+    def _case_folder(self, kind: str, case: Case, task: RunTask) -> Path:
+        # Its name ends in part of the workload's digest: two workloads whose names differ in a character that no file
+        # name may hold, or a workload named like a canary, must not share it.
+        short = task.source.sha256.removeprefix("sha256:")[:8]
+        folder = self.folder / kind / f"{file_name(case.workload)}.{file_name(case.device)}.{short}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def keep_run(self, record: RunRecord, task: RunTask) -> str:
+        """Keeps the record of a run as soon as it ended: what a kill finds done is not lost.
+
+        Returns:
+            Why it could not be kept; empty where it could.
+        """
+        try:
+            folder = self._case_folder(RUNS, record.case, task)
+            (folder / f"{file_name(task.run)}.json").write_bytes(msgspec.json.encode(record) + b"\n")
+        except OSError as error:
+            return f"{RECORD_LOST}: {error.strerror or error}"
+        return ""
 
     def keep_logs(self, case: Case, task: RunTask, ended: Ended) -> str:
         """Keeps what a run wrote to both its streams: an audit must not be lost over that.

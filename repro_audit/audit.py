@@ -33,6 +33,7 @@ from repro_audit.records import (
     Location,
     Mode,
     Role,
+    RunRecord,
     RunTiming,
     Settings,
     States,
@@ -57,6 +58,8 @@ class _Auditor:
     scratch: Path
     flags: dict[str, str]
     """Settings as read back in an armed worker; of a run, only what differs from these is kept."""
+    canary: bool = False
+    """Whether it is the canaries' turn."""
     timings: list[RunTiming] = field(default_factory=list)
     costs: list[CaseCost] = field(default_factory=list)
 
@@ -95,6 +98,9 @@ class _Auditor:
         )
         self.timings.append(run_timing(f"{case.workload}/{case.device}", planned.task.run, ended))
         if note := self.archive.keep_logs(case, planned.task, ended):
+            run = msgspec.structs.replace(run, notes=(*run.notes, note))
+        record = RunRecord(case=case, canary=self.canary, run=run, states=launched.states, roles=launched.roles)
+        if note := self.archive.keep_run(record, planned.task):
             run = msgspec.structs.replace(run, notes=(*run.notes, note))
         return replace(launched, run=run)
 
@@ -143,6 +149,7 @@ def audit(
         caught: list[CanaryResult] = []
         complete = True
         try:
+            auditor.canary = True
             for canary in canaries:
                 case = Case(workload=canary.name, device="cpu")
                 source = canary_sources[canary.name]
@@ -151,6 +158,7 @@ def audit(
                     result = _judged(auditor, case, None, auditor.make(case, planned))
                 caught.append(assess(canary, result, settings))
                 progress.case_finished(None)
+            auditor.canary = False
             for case, source in cases:
                 results.append(_audit_case(auditor, case, source, environment, present))
                 progress.case_finished(results[-1])

@@ -24,6 +24,9 @@ exit codes:
   130  interrupted; the evidence gathered so far is on disk and says so
 """
 
+VERDICTS = ("PASS", "FAIL", "REFUSED", "ERROR", "SKIP")
+"""Those of `records.Verdict`, which `--help` need not load."""
+
 SEED_LIMIT = 2**32
 """NumPy's global generator takes no larger seed (https://numpy.org/doc/stable/reference/random/legacy.html)."""
 
@@ -269,6 +272,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_format(show)
     show.set_defaults(command=_show)
 
+    _add_archive_commands(commands)
+
     environment = _command(
         commands, "env", "print what the runs would run on", "repro-audit env --format yaml > environment.yaml"
     )
@@ -276,6 +281,87 @@ def build_parser() -> argparse.ArgumentParser:
     _add_format(environment)
     environment.set_defaults(command=_environment)
     return parser
+
+
+def _add_archive_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    verify = _command(
+        commands,
+        "verify",
+        "check an archive: files, schema, verdicts, and with a key its signature",
+        "repro-audit verify reports/<archive> --key auditor.pub",
+    )
+    _add_archive_path(verify)
+    trusted = verify.add_mutually_exclusive_group()
+    trusted.add_argument(
+        "--key", type=Path, metavar="PUBLIC", help="demand a signature by this Ed25519 key, from its owner"
+    )
+    trusted.add_argument(
+        "--allowed-signers", type=Path, metavar="FILE", help="demand one by an SSH key of this file, see man ssh-keygen"
+    )
+    verify.set_defaults(command=_verify)
+
+    sign = _command(
+        commands,
+        "sign",
+        "sign an archive that is whole",
+        "repro-audit sign reports/<archive> --key auditor --responsible 'Ada Lovelace' --role auditor\n"
+        "  repro-audit sign reports/<archive> --key ~/.ssh/id_ed25519",
+    )
+    _add_archive_path(sign)
+    sign.add_argument("--key", type=Path, required=True, metavar="KEY", help="from `keygen`, or an SSH key")
+    _add_responsible(sign)
+    sign.set_defaults(command=_sign)
+
+    keygen = _command(commands, "keygen", "make a key pair to sign with", "repro-audit keygen ~/auditor")
+    keygen.add_argument("path", type=Path, metavar="PATH", help="of the private key; the public one is PATH.pub")
+    keygen.set_defaults(command=_keygen)
+
+    archive = _command(commands, "archive", "list archives, look into one, remove old ones", "repro-audit archive list")
+    archives = archive.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    listing = _command(
+        archives,
+        "list",
+        "list archives, the oldest first",
+        "repro-audit archive list --verdict FAIL --workload 'scatter*' --since 2026-01-01",
+    )
+    _add_reports(listing)
+    listing.add_argument("--verdict", type=str.upper, choices=(*VERDICTS, "WAIVED"), help="with a case of that verdict")
+    listing.add_argument("--workload", metavar="GLOB", help="with a workload, or a script, of that name")
+    listing.add_argument("--device", metavar="GLOB", help="with a case on that device")
+    listing.add_argument("--since", type=_day, metavar="DAY", help="made on that day (UTC) or later")
+    listing.add_argument("--until", type=_day, metavar="DAY", help="made on that day or earlier")
+    listing.add_argument("--format", choices=("table", "json"), default="table", help="(default: table)")
+    listing.set_defaults(command=_archive_list)
+    showing = _command(
+        archives, "show", "tell what an archive holds, file by file", "repro-audit archive show reports/<archive>"
+    )
+    _add_archive_path(showing)
+    showing.set_defaults(command=_archive_show)
+    pruning = _command(
+        archives,
+        "prune",
+        "remove all whole archives but the newest",
+        "repro-audit archive prune --keep 20 --dry-run",
+    )
+    _add_reports(pruning)
+    pruning.add_argument("--keep", type=_positive, required=True, metavar="N", help="how many to keep")
+    pruning.add_argument("--dry-run", action="store_true", help="only tell what would be removed")
+    pruning.set_defaults(command=_archive_prune)
+
+
+def _add_archive_path(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", type=Path, metavar="PATH", help="an archive folder")
+
+
+def _add_reports(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--reports", type=Path, default=Path("reports"), metavar="DIR", help="where archives lie (default: reports)"
+    )
+
+
+def _add_responsible(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--responsible", default="", metavar="NAME", help="who answers for it, in the signature")
+    parser.add_argument("--role", default="", metavar="ROLE", help="as what")
 
 
 def _command(
@@ -398,6 +484,15 @@ def _device(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _day(text: str) -> str:
+    import datetime  # only for whoever asks for a day
+
+    try:
+        return datetime.date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no day; write YYYY-MM-DD") from error
+
+
 # The commands are imported when called: each needs other modules, and `--help` none of them.
 
 
@@ -453,3 +548,39 @@ def _environment(arguments: argparse.Namespace) -> int:
     from repro_audit.commands.environment import environment
 
     return environment(arguments)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.verify import verify
+
+    return verify(arguments)
+
+
+def _sign(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.verify import sign
+
+    return sign(arguments)
+
+
+def _keygen(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.verify import keygen
+
+    return keygen(arguments)
+
+
+def _archive_list(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.archives import list_archives
+
+    return list_archives(arguments)
+
+
+def _archive_show(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.archives import show_archive
+
+    return show_archive(arguments)
+
+
+def _archive_prune(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.archives import prune
+
+    return prune(arguments)

@@ -2,7 +2,6 @@
 
 import hashlib
 import linecache
-import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,19 +9,22 @@ from pathlib import Path
 
 import msgspec
 
-from repro_audit.digests import ALGORITHM
+from repro_audit.digests import ALGORITHM, state_digest
 from repro_audit.errors import EvidenceError
 from repro_audit.records import Breach, Mode, SourceLine
 from repro_audit.script_records import (
     MAIN_STREAM,
     RECORDING_SCHEMA_VERSION,
+    THREADS_SUFFIX,
     Observation,
+    Point,
     Recording,
     Stream,
     StreamEnd,
     StreamItem,
     stream_decoder,
 )
+from repro_audit.whole_files import write_whole
 
 FILE_NAME = "recording.json"
 STREAMS = "streams"
@@ -96,9 +98,23 @@ def found_streams(folder: Path) -> tuple[Stream, ...]:
     """The streams that a run has left in a folder, the main one first, then in the order of their names."""
     streams: list[Stream] = []
     for path in sorted((folder / STREAMS).glob(f"*{SUFFIX}")):
-        count = sum(isinstance(item, Observation) and item.point.is_compared for item in read_stream(path))
         name = path.name.removesuffix(SUFFIX).replace(".", "/")
-        streams.append(Stream(name=name, observations=count, sha256=_digest(path)))
+        count = 0
+        results = hashlib.sha256()
+        for item in read_stream(path):
+            if isinstance(item, Observation) and item.point.is_compared:
+                count += 1
+                if item.point in (Point.LOSS, Point.SAVE, Point.FINAL):
+                    results.update(f"{item.point.value} {state_digest(item.leaves)}\n".encode())
+        ordered = not name.endswith(THREADS_SUFFIX)
+        streams.append(
+            Stream(
+                name=name,
+                observations=count,
+                sha256=_digest(path),
+                results_sha256=f"{ALGORITHM}:{results.hexdigest()}" if ordered else "",
+            )
+        )
     return tuple(sorted(streams, key=lambda stream: (stream.name != MAIN_STREAM, stream.name)))
 
 
@@ -123,10 +139,8 @@ def save_recording(recording: Recording, folder: Path) -> Path:
         EvidenceError: It cannot be written.
     """
     path = folder / FILE_NAME
-    partial = folder / f".{FILE_NAME}.partial"
     try:
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(recording), indent=1) + b"\n")
-        os.replace(partial, path)
+        write_whole(path, msgspec.json.format(msgspec.json.encode(recording), indent=1) + b"\n")
     except OSError as error:
         raise EvidenceError(
             f"the recording cannot be written into {folder}: {error.strerror or error}. Make room there, or name "
@@ -168,6 +182,11 @@ def load_recording(path: Path) -> Recorded:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise EvidenceError(f"{file} is no recording: {error}. Name the folder that `record` wrote.") from error
     return Recorded(recording=recording, folder=folder)
+
+
+def without_times(recording: Recording) -> Recording:
+    """A recording as a report holds it, which keeps what is volatile in a place of its own."""
+    return msgspec.structs.replace(recording, process=0, started="", ended="")
 
 
 def same_run(first: Recorded, second: Recorded) -> bool:

@@ -9,8 +9,8 @@ from enum import StrEnum
 
 import msgspec
 
-SCHEMA_VERSION = 1
-"""Raised when a reader of the previous version could misread an evidence file."""
+SCHEMA_VERSION = 2
+"""Raised with every change that a reader of the previous version would refuse or misread; see ``docs/evidence.md``."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -371,6 +371,17 @@ class Run(Record, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
 
 
+class RunRecord(Record, frozen=True, kw_only=True):
+    """A run as a file of its own, kept as soon as it ended: ``runs/<case>/<run>.json`` of an archive."""
+
+    case: Case
+    canary: bool
+    run: Run
+    states: States
+    """Those that the run's own repeats name."""
+    roles: dict[str, Role]
+
+
 # ------------------------------------------------------------------------------------------- judgement
 
 
@@ -497,6 +508,21 @@ class FactorTest(Record, frozen=True, kw_only=True):
         return 0 < self.fixed_pairs == self.fixed_agreeing and self.free_differing > 0
 
 
+class Waiver(Record, frozen=True, kw_only=True):
+    """A finding that somebody has accepted, until a day."""
+
+    workload: str
+    """Glob on the names of workloads, or on the name of a script."""
+    device: str
+    """Glob on devices."""
+    op: str
+    """Glob on what was found: ops that strict mode refuses, the op where runs part, or the setting that was undone."""
+    reason: str
+    who: str
+    until: str
+    """The last day on which it holds, UTC, as ``YYYY-MM-DD``."""
+
+
 class CaseResult(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A case with all that its verdict rests on."""
 
@@ -521,6 +547,8 @@ class CaseResult(Record, frozen=True, kw_only=True, omit_defaults=True):
     """Made where the strict reference run completed, unless the audit was to be quick."""
     factors: tuple[FactorTest, ...] = ()
     """Made after a divergence, within the budget; ends with the one that decides, where one does."""
+    waivers: tuple[Waiver, ...] = ()
+    """Those that accept everything that the verdict, FAIL or REFUSED, rests on; none where something is left."""
 
 
 class CanaryResult(Record, frozen=True, kw_only=True):
@@ -658,6 +686,26 @@ class Volatile(Record, frozen=True, kw_only=True, omit_defaults=True):
     """Of the cases that completed under strict mode, unless the audit was to be quick."""
 
 
+class Configuration(Record, frozen=True, kw_only=True):
+    """The effective configuration: each value, and where it came from."""
+
+    file: str | None
+    """The file that was read, absolute; None where there was none."""
+    sha256: str | None
+    """``sha256:<hex>`` of that file."""
+    values: dict[str, str]
+    """Key of the configuration to its value in the spelling of JSON."""
+    origins: dict[str, str]
+    """Key to ``command line``, ``environment``, ``file`` or ``default``."""
+
+
+class Scope(Record, frozen=True, kw_only=True):
+    """How far the evidence reaches, in words."""
+
+    claims: tuple[str, ...]
+    does_not_claim: tuple[str, ...]
+
+
 class AuditReport(Record, frozen=True, kw_only=True):
     """Everything an audit found; the evidence file is this record."""
 
@@ -670,3 +718,10 @@ class AuditReport(Record, frozen=True, kw_only=True):
     canaries: tuple[CanaryResult, ...]
     summary: Summary
     volatile: Volatile
+    configuration: Configuration | None = None
+    waivers: tuple[Waiver, ...] = ()
+    """All that were configured, also those that accept nothing here or have expired."""
+    scope: Scope | None = None
+    """None in evidence of schema 1."""
+    result_digest: str = ""
+    """``sha256:<hex>`` of what was found, see `result_digest.result_of`; empty in evidence of schema 1."""

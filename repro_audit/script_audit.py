@@ -12,7 +12,7 @@ from repro_audit import __version__
 from repro_audit.archive import Archive
 from repro_audit.launch import read_environment
 from repro_audit.plan import Zygote
-from repro_audit.recording import breaches_of, save_recording
+from repro_audit.recording import breaches_of, save_recording, without_times
 from repro_audit.recording_compare import compare_recordings
 from repro_audit.records import (
     EnvironmentTask,
@@ -155,7 +155,7 @@ def audit_script(
         breaches = tuple(breaches_of(recorded))
     finally:
         progress.finished()
-    recordings = tuple(one.recording for one in recorded)
+    recordings = tuple(without_times(one.recording) for one in recorded)
     verdict, reason = judge_script(recordings, comparisons, breaches, repeats=wanted)
     return ScriptReport(
         script_schema_version=RECORDING_SCHEMA_VERSION,

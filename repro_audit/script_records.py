@@ -12,6 +12,7 @@ import msgspec
 from repro_audit.records import (
     Alert,
     Breach,
+    Configuration,
     CublasWorkspace,
     Environment,
     Failed,
@@ -22,14 +23,17 @@ from repro_audit.records import (
     Record,
     Refused,
     Role,
+    Scope,
     SourceLine,
     Summary,
     Verdict,
     Volatile,
+    Waiver,
 )
 
-RECORDING_SCHEMA_VERSION = 1
-"""Raised when a reader of the previous version could misread a recording or a script's evidence."""
+RECORDING_SCHEMA_VERSION = 2
+"""Raised with every change that a reader of the previous version would refuse or misread, of a recording or of a
+script's evidence."""
 
 MAIN_STREAM = "main"
 """The stream of the script's first process."""
@@ -264,6 +268,9 @@ class Stream(Record, frozen=True, kw_only=True):
     observations: int
     sha256: str
     """``sha256:<hex>`` of the file."""
+    results_sha256: str = ""
+    """``sha256:<hex>`` over the digests of all losses, of what was saved and of the final state; empty where a stream
+    has no order of its own, and in recordings of schema 1."""
 
 
 class Recording(Record, frozen=True, kw_only=True):
@@ -437,6 +444,15 @@ class ScriptReport(Record, frozen=True, kw_only=True):
     breaches: tuple[Breach, ...]
     summary: Summary
     volatile: Volatile
+    waived: tuple[Waiver, ...] = ()
+    """Those that accept everything that the verdict, FAIL or REFUSED, rests on; none where something is left."""
+    configuration: Configuration | None = None
+    waivers: tuple[Waiver, ...] = ()
+    """All that were configured, also those that accept nothing here or have expired."""
+    scope: Scope | None = None
+    """None in evidence of schema 1."""
+    result_digest: str = ""
+    """``sha256:<hex>`` of what was found, see `result_digest.result_of`; empty in evidence of schema 1."""
 
 
 def stream_decoder() -> msgspec.json.Decoder[StreamItem]:

@@ -7,6 +7,7 @@ from repro_audit.exit_codes import ExitCode
 from repro_audit.known_alerts import REROUTED
 from repro_audit.records import Breach, Failed, Mode, Refused, Summary, Verdict
 from repro_audit.script_records import Finished, Recording, ScriptComparison, ScriptDivergence
+from repro_audit.verdict import WAIVED
 
 
 def judge_script(
@@ -94,18 +95,25 @@ def describe_outcome(recording: Recording) -> str:
             assert_never(recording.outcome)
 
 
-def summarize_script(verdict: Verdict, reason: str, *, complete: bool, canary_caught: bool) -> Summary:
-    """The audit of one script in figures, with its exit code."""
+def summarize_script(
+    verdict: Verdict, reason: str, *, complete: bool, canary_caught: bool, waived: bool = False
+) -> Summary:
+    """The audit of one script in figures, with its exit code.
+
+    Args:
+        waived: Its finding was accepted.
+    """
     counts = {one: int(one is verdict) for one in Verdict}
     if not complete:
         code = ExitCode.INTERRUPTED
-    elif verdict in (Verdict.FAIL, Verdict.REFUSED):
+    elif verdict in (Verdict.FAIL, Verdict.REFUSED) and not waived:
         code = ExitCode.FINDING
-    elif verdict is Verdict.PASS and canary_caught:
+    elif (verdict is Verdict.PASS or waived) and canary_caught:
         code = ExitCode.VERIFIED
     else:
         code = ExitCode.INCOMPLETE
-    statement = f"{verdict.value}: {reason}" if complete else "interrupted"
+    shown = f"{WAIVED} ({verdict.value})" if waived else verdict.value
+    statement = f"{shown}: {reason}" if complete else "interrupted"
     if not canary_caught and complete:
         statement += "; the canary was not caught, so this audit cannot be trusted"
     return Summary(

@@ -3,10 +3,12 @@
 from enum import StrEnum
 
 from repro_audit.records import (
+    Configuration,
     Distance,
     Divergence,
     Environment,
     Record,
+    Scope,
     Settings,
     Summary,
     Verdict,
@@ -15,8 +17,8 @@ from repro_audit.records import (
 )
 from repro_audit.script_records import ScriptDivergence, ScriptSettings
 
-VARIATION_SCHEMA_VERSION = 1
-"""Raised when a reader of the previous version could misread the evidence of a `vary`."""
+VARIATION_SCHEMA_VERSION = 2
+"""Raised with every change that a reader of the previous version would refuse or misread."""
 
 UNVARIED = "unvaried"
 """In the place of a variation's name: the run was made with all conditions held."""
@@ -126,3 +128,8 @@ class VariationReport(Record, frozen=True, kw_only=True, omit_defaults=True):
     cases: tuple[VariedCase, ...]
     summary: Summary
     volatile: Volatile
+    configuration: Configuration | None = None
+    scope: Scope | None = None
+    """None in evidence of schema 1."""
+    result_digest: str = ""
+    """``sha256:<hex>`` of what was found, see `result_digest.result_of`; empty in evidence of schema 1."""

@@ -27,6 +27,7 @@ from repro_audit.records import (
     Refused,
     Role,
     Run,
+    RunRecord,
     RunTask,
     RunTiming,
     Settings,
@@ -152,7 +153,15 @@ class _Workload:
         Path(task.record_path).unlink(missing_ok=True)
         ended = launched.ended
         self.timings.append(run_timing(self.name, name, ended))
-        return launched, self.archive.keep_logs(self.case, task, ended)
+        record = RunRecord(
+            case=self.case,
+            canary=False,
+            run=msgspec.structs.replace(launched.run, name=name),
+            states=launched.states,
+            roles=launched.roles,
+        )
+        notes = (self.archive.keep_logs(self.case, task, ended), self.archive.keep_run(record, task))
+        return launched, "; ".join(note for note in notes if note)
 
 
 def failure_words(run: Run) -> str:

@@ -19,6 +19,7 @@ from repro_audit.records import (
     Summary,
     Verdict,
 )
+from repro_audit.waivers import is_finding
 
 
 def judge(
@@ -100,9 +101,9 @@ def summarize(
         canaries_expected: How many canaries the audit had to run.
     """
     counts = {verdict: sum(case.verdict is verdict for case in cases) for verdict in Verdict}
-    undeclared = sum(case.verdict is Verdict.REFUSED and case.declared_refusal is None for case in cases)
+    documented = sum(case.verdict is Verdict.REFUSED and not is_finding(case) for case in cases)
     canaries_caught = len(canaries) == canaries_expected and all(canary.caught for canary in canaries)
-    findings = counts[Verdict.FAIL] + undeclared
+    findings = sum(is_finding(case) and not case.waivers for case in cases)
     judged = sum(counts.values()) - counts[Verdict.SKIP]
     if not complete:
         code = ExitCode.INTERRUPTED
@@ -119,7 +120,7 @@ def summarize(
         exit_code=int(code),
         complete=complete,
         canaries_caught=canaries_caught,
-        statement=_statement(code, counts, undeclared=undeclared, canaries_caught=canaries_caught),
+        statement=_statement(code, _tally(cases), documented=documented, canaries_caught=canaries_caught),
     )
 
 
@@ -146,17 +147,32 @@ def summarize_inventory(cases: Sequence[CaseResult], *, complete: bool) -> Summa
     return Summary(counts=counts, exit_code=int(code), complete=complete, canaries_caught=False, statement=statement)
 
 
-def _statement(code: ExitCode, counts: dict[Verdict, int], *, undeclared: int, canaries_caught: bool) -> str:
-    tally = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
+WAIVED = "WAIVED"
+"""What a report shows in the place of the verdict where a finding was accepted."""
+
+
+def shown_verdict(case: CaseResult) -> str:
+    """The verdict as reports show it: a waived finding is none of the verdicts, least of all a PASS."""
+    return WAIVED if case.waivers else case.verdict.value
+
+
+def _tally(cases: Sequence[CaseResult]) -> dict[str, int]:
+    counts = dict.fromkeys((*(verdict.value for verdict in Verdict), WAIVED), 0)
+    for case in cases:
+        counts[shown_verdict(case)] += 1
+    return counts
+
+
+def _statement(code: ExitCode, counts: dict[str, int], *, documented: int, canaries_caught: bool) -> str:
+    tally = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     match code:
         case ExitCode.VERIFIED:
-            declared = counts[Verdict.REFUSED]
-            documented = f"; {declared} refused as documented" if declared else ""
-            statement = f"no divergence seen: {tally}{documented}"
+            words = "no finding but waived ones" if counts[WAIVED] else "no divergence seen"
+            statement = f"{words}: {tally}{f'; {documented} refused as documented' if documented else ''}"
         case ExitCode.FINDING:
             statement = f"findings: {tally}"
-            if counts[Verdict.REFUSED] > undeclared:
-                statement += f" ({counts[Verdict.REFUSED] - undeclared} refused as documented)"
+            if documented:
+                statement += f" ({documented} refused as documented)"
         case ExitCode.INCOMPLETE:
             statement = f"incomplete: {tally}"
         case ExitCode.NOTHING:

@@ -7,6 +7,7 @@ import msgspec
 
 from repro_audit.compare import compare_runs
 from repro_audit.digests import state_digest
+from repro_audit.finish import finish
 from repro_audit.records import (
     SCHEMA_VERSION,
     Alert,
@@ -264,55 +265,59 @@ def report(
     """A report of these cases; of one case of each kind where none are given."""
     cases = every_case() if cases is None else cases
     canary_results = canaries() if canary_results is None else canary_results
-    return AuditReport(
-        schema_version=SCHEMA_VERSION,
-        tool={"name": "repro-audit", "version": "0.1.0"},
-        settings=Settings(
-            modes=(Mode.STRICT, Mode.WARN_ONLY),
-            selection=(),
-            workload_paths=(),
-            devices=(),
-            required_devices=(),
-            steps=2,
-            repeats=repeats,
-            seed=1234,
-            timeout_ms=300_000,
-            isolation=Isolation.FORK,
-            cublas_workspace=cublas_workspace or CublasWorkspace(value=":4096:8", source="default"),
-        ),
-        environment=environment(),
-        workloads=tuple(source(name) for name in dict.fromkeys(result.case.workload for result in cases)),
-        cases=tuple(cases),
-        canaries=tuple(canary_results),
-        summary=summarize(cases, canary_results, complete=complete, canaries_expected=3),
-        volatile=Volatile(
-            audit="2026-01-02T030405Z-c0ffee",
-            started="2026-01-02T03:04:05.678+00:00",
-            finished="2026-01-02T03:04:09.012+00:00",
-            duration_ms=3334,
-            host="workstation",
-            runs=tuple(
-                RunTiming(
-                    case=f"{result.case.workload}/{result.case.device}",
-                    run=made.name,
-                    pid=4242,
-                    duration_ms=410,
-                    stdout_bytes=0,
-                    stderr_bytes=0,
-                )
-                for result in cases
-                for made in result.runs
+    return finish(
+        AuditReport(
+            schema_version=SCHEMA_VERSION,
+            tool={"name": "repro-audit", "version": "0.1.0"},
+            settings=Settings(
+                modes=(Mode.STRICT, Mode.WARN_ONLY),
+                selection=(),
+                workload_paths=(),
+                devices=(),
+                required_devices=(),
+                steps=2,
+                repeats=repeats,
+                seed=1234,
+                timeout_ms=300_000,
+                isolation=Isolation.FORK,
+                cublas_workspace=cublas_workspace or CublasWorkspace(value=":4096:8", source="default"),
             ),
-        ),
+            environment=environment(),
+            workloads=tuple(source(name) for name in dict.fromkeys(result.case.workload for result in cases)),
+            cases=tuple(cases),
+            canaries=tuple(canary_results),
+            summary=summarize(cases, canary_results, complete=complete, canaries_expected=3),
+            volatile=Volatile(
+                audit="2026-01-02T030405Z-c0ffee",
+                started="2026-01-02T03:04:05.678+00:00",
+                finished="2026-01-02T03:04:09.012+00:00",
+                duration_ms=3334,
+                host="workstation",
+                runs=tuple(
+                    RunTiming(
+                        case=f"{result.case.workload}/{result.case.device}",
+                        run=made.name,
+                        pid=4242,
+                        duration_ms=410,
+                        stdout_bytes=0,
+                        stderr_bytes=0,
+                    )
+                    for result in cases
+                    for made in result.runs
+                ),
+            ),
+        )
     )
 
 
 def inventory(cases: Sequence[CaseResult]) -> AuditReport:
     made = report(cases, ())
-    return msgspec.structs.replace(
-        made,
-        settings=msgspec.structs.replace(made.settings, modes=(Mode.WARN_ONLY,)),
-        summary=summarize_inventory(cases, complete=True),
+    return finish(
+        msgspec.structs.replace(
+            made,
+            settings=msgspec.structs.replace(made.settings, modes=(Mode.WARN_ONLY,)),
+            summary=summarize_inventory(cases, complete=True),
+        )
     )
 
 

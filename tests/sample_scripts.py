@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from repro_audit.finish import finish
 from repro_audit.recording import Recorded, found_streams
 from repro_audit.recording_compare import compare_recordings
 from repro_audit.records import (
@@ -177,36 +178,38 @@ def report(
     )
     verdict, reason = judge_script(recordings, comparisons, breaches, repeats=1)
     defaults: dict[str, object] = {"location": None, "causes": (), "tests": (), "notes": ()}
-    return ScriptReport(
-        script_schema_version=RECORDING_SCHEMA_VERSION,
-        tool={"name": "repro-audit", "version": "0.1.0"},
-        settings=ScriptSettings(
-            script=SCRIPT,
-            working_directory="/home/user",
-            copied=True,
-            linked={},
-            repeats=1,
-            timeout_ms=60_000,
-            isolation=Isolation.FORK,
-            cublas_workspace=CublasWorkspace(value=":4096:8", source="default"),
-            variables={},
-        ),
-        environment=environment(),
-        recordings=recordings,
-        comparisons=comparisons,
-        verdict=verdict,
-        reason=reason,
-        breaches=breaches,
-        summary=summarize_script(verdict, reason, complete=complete, canary_caught=canary_caught),
-        volatile=Volatile(
-            audit="2026-01-02T030405Z-c0ffee",
-            started="2026-01-02T03:04:05.678+00:00",
-            finished="2026-01-02T03:04:09.012+00:00",
-            duration_ms=3334,
-            host="workstation",
-            runs=tuple(RunTiming(case="train.py", run=name, pid=4242, duration_ms=410) for name in names),
-        ),
-        **{**defaults, **fields},
+    return finish(
+        ScriptReport(
+            script_schema_version=RECORDING_SCHEMA_VERSION,
+            tool={"name": "repro-audit", "version": "0.1.0"},
+            settings=ScriptSettings(
+                script=SCRIPT,
+                working_directory="/home/user",
+                copied=True,
+                linked={},
+                repeats=1,
+                timeout_ms=60_000,
+                isolation=Isolation.FORK,
+                cublas_workspace=CublasWorkspace(value=":4096:8", source="default"),
+                variables={},
+            ),
+            environment=environment(),
+            recordings=recordings,
+            comparisons=comparisons,
+            verdict=verdict,
+            reason=reason,
+            breaches=breaches,
+            summary=summarize_script(verdict, reason, complete=complete, canary_caught=canary_caught),
+            volatile=Volatile(
+                audit="2026-01-02T030405Z-c0ffee",
+                started="2026-01-02T03:04:05.678+00:00",
+                finished="2026-01-02T03:04:09.012+00:00",
+                duration_ms=3334,
+                host="workstation",
+                runs=tuple(RunTiming(case="train.py", run=name, pid=4242, duration_ms=410) for name in names),
+            ),
+            **{**defaults, **fields},
+        )
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from repro_audit.finish import finish
 from repro_audit.records import Divergence, DivergenceKind, SourceLine
 from repro_audit.script_records import Point, ScriptDivergence
 from repro_audit.variation_records import (
@@ -130,16 +131,18 @@ def good() -> VariedCase:
 def report(cases: Sequence[VariedCase] | None = None) -> VariationReport:
     whole = sample_reports.report()
     cases = (depends_on_the_time_zone(), fails()) if cases is None else tuple(cases)
-    return VariationReport(
-        variation_schema_version=VARIATION_SCHEMA_VERSION,
-        tool=whole.tool,
-        settings=whole.settings,
-        variations=CHOSEN,
-        environment=whole.environment,
-        workloads=whole.workloads,
-        cases=cases,
-        summary=summarize_variations(cases, complete=True),
-        volatile=whole.volatile,
+    return finish(
+        VariationReport(
+            variation_schema_version=VARIATION_SCHEMA_VERSION,
+            tool=whole.tool,
+            settings=whole.settings,
+            variations=CHOSEN,
+            environment=whole.environment,
+            workloads=whole.workloads,
+            cases=cases,
+            summary=summarize_variations(cases, complete=True),
+            volatile=whole.volatile,
+        )
     )
 
 
@@ -151,14 +154,16 @@ def of_script() -> VariationReport:
     )
     cases = (case("train.py", runs, (cell("tz", "UTC-14"),)),)
     whole = report()
-    return VariationReport(
-        variation_schema_version=VARIATION_SCHEMA_VERSION,
-        tool=whole.tool,
-        script=sample_scripts.report().settings,
-        variations=CHOSEN,
-        environment=whole.environment,
-        workloads=(),
-        cases=cases,
-        summary=summarize_variations(cases, complete=True),
-        volatile=whole.volatile,
+    return finish(
+        VariationReport(
+            variation_schema_version=VARIATION_SCHEMA_VERSION,
+            tool=whole.tool,
+            script=sample_scripts.report().settings,
+            variations=CHOSEN,
+            environment=whole.environment,
+            workloads=(),
+            cases=cases,
+            summary=summarize_variations(cases, complete=True),
+            volatile=whole.volatile,
+        )
     )

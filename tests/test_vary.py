@@ -9,6 +9,7 @@ import pytest
 
 from repro_audit.archive import Archive
 from repro_audit.discovery import discover
+from repro_audit.finish import finish
 from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.records import Isolation, Mode, Settings, Verdict
 from repro_audit.report import evidence
@@ -60,6 +61,7 @@ def report(tmp_path_factory) -> VariationReport:
         fewer = "hashseed=1,threads=1,cpu-capability=default,mkl-cbwr=COMPATIBLE,onednn-isa=SSE41,locale=C,tf32=on"
         chosen = chosen_variations(["+all", fewer, "dataloader-workers=0,sdpa-backend=math,allocator=uncached"])
         made = vary_workloads(settings, sources, chosen, pool, archive, SilentProgress(), ON_THE_CPU)
+    made = finish(made)
     evidence.save(made, archive.folder)
     loaded = evidence.load(archive.folder)
     assert loaded == made

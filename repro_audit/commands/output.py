@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from repro_audit.checksums import seal
 from repro_audit.commands.terminal import console
 from repro_audit.errors import EvidenceError
 from repro_audit.pipes import abandon_stdout
@@ -56,7 +57,16 @@ def print_report_and_place(report: Report, arguments: Namespace, place: str) -> 
 def keep_evidence(report: Report, folder: Path) -> Path:
     """Writes the evidence where it belongs, or, if the disk is full by now, anywhere rather than nowhere."""
     try:
-        return evidence.save(report, folder)
+        saved = evidence.save(report, folder)
+        try:
+            seal(folder)
+        except OSError as error:
+            print(
+                f"repro-audit: the archive {folder} cannot be sealed: {error.strerror or error}. Its evidence is "
+                "whole, but `verify` will call it unfinished.",
+                file=sys.stderr,
+            )
+        return saved
     except EvidenceError as error:
         refuge = Path(tempfile.mkdtemp(prefix="repro-audit-evidence-"))
         saved = evidence.save(report, refuge)

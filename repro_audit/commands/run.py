@@ -10,6 +10,7 @@ from repro_audit.archive import Archive
 from repro_audit.audit import audit
 from repro_audit.commands.output import keep_evidence, print_report_and_place
 from repro_audit.discovery import canary_folder, discover, discover_folder
+from repro_audit.finish import finish
 from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.interpreters import interpreter_pair
 from repro_audit.interrupts import uninterrupted
@@ -27,6 +28,7 @@ def run(arguments: Namespace) -> int:
     """Audits, writes evidence, prints the report."""
     with ExitStack() as shield:
         report, archive = _audit(arguments, arguments.output, QUICK if arguments.quick else tuple(Mode), shield)
+        report = finish(report)
         path = keep_evidence(report, archive.folder)
         print_report_and_place(report, arguments, f"evidence: {path}")
     return report.summary.exit_code
@@ -36,6 +38,7 @@ def inventory(arguments: Namespace) -> int:
     """Makes the warn_only runs alone and prints their alerts."""
     with tempfile.TemporaryDirectory(prefix="repro-audit-inventory-") as scratch, ExitStack() as shield:
         report, archive = _audit(arguments, arguments.output or Path(scratch), (Mode.WARN_ONLY,), shield)
+        report = finish(report)
         path = keep_evidence(report, archive.folder) if arguments.output else None
         print_report_and_place(report, arguments, f"archived: {path}" if path else "")
     return report.summary.exit_code

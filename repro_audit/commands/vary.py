@@ -10,6 +10,7 @@ from repro_audit.commands.run import workload_settings
 from repro_audit.commands.script import prepared_runs, target_of
 from repro_audit.discovery import discover
 from repro_audit.errors import UsageError
+from repro_audit.finish import finish
 from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.interrupts import uninterrupted
 from repro_audit.records import CublasWorkspace, Isolation, Mode
@@ -35,6 +36,7 @@ def vary(arguments: Namespace) -> int:
     with ExitStack() as shield:
         pool = InterpreterPool(Isolation(arguments.isolation), variables)
         report, archive = make(arguments, cublas_workspace, chosen, pool, progress, shield)
+        report = finish(report)
         path = keep_evidence(report, archive.folder)
         print_report_and_place(report, arguments, f"evidence: {path}")
     return report.summary.exit_code

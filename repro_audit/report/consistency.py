@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import date
 
 import msgspec
 
@@ -20,12 +21,14 @@ from repro_audit.records import (
     Settings,
     Summary,
     Verdict,
+    Volatile,
 )
 from repro_audit.script_records import ScriptReport
 from repro_audit.script_verdict import judge_script, summarize_script
 from repro_audit.variation_records import Expectation, VariationReport, VariedCase
 from repro_audit.variation_verdict import claim_of, judge_case, judge_cell, summarize_variations
 from repro_audit.verdict import is_inventory, judge, summarize, summarize_inventory
+from repro_audit.waivers import case_waivers, day_of, script_waivers, waiver_faults
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _BITS = re.compile(r"0x[0-9a-f]+")
@@ -52,8 +55,32 @@ def contradictions(report: AuditReport) -> Iterator[str]:
             *_in_verdict(result, report.settings),
         ):
             yield f"{place}: {words}"
+    yield from _in_waivers(report)
     if report.summary != _summary(report):
         yield "the summary is not what the cases and canaries give"
+
+
+def _in_waivers(report: AuditReport) -> Iterator[str]:
+    """Applies the waivers again, as of the day of the audit."""
+    faults = list(waiver_faults(report.waivers))
+    yield from faults
+    day = _day(report.volatile)
+    if day is None:
+        yield _NO_DAY
+    elif not faults:
+        for result in report.cases:
+            if case_waivers(result, report.waivers, day) != result.waivers:
+                yield f"the waivers of case {result.case.workload}/{result.case.device} do not accept its finding"
+
+
+_NO_DAY = "the time when it was started is none"
+
+
+def _day(volatile: Volatile) -> date | None:
+    try:
+        return day_of(volatile.started)
+    except ValueError:
+        return None
 
 
 def script_contradictions(report: ScriptReport) -> Iterator[str]:
@@ -74,8 +101,17 @@ def script_contradictions(report: ScriptReport) -> Iterator[str]:
     if (verdict, reason) != (report.verdict, report.reason):
         told = f"{report.verdict.value} ({report.reason})"
         yield f"its recordings give the verdict {verdict.value} ({reason}), not {told}"
+    yield from waiver_faults(report.waivers)
+    if (day := _day(report.volatile)) is None:
+        yield _NO_DAY
+    elif not any(waiver_faults(report.waivers)) and script_waivers(report, report.waivers, day) != report.waived:
+        yield "its waivers are not those that accept its finding"
     summary = summarize_script(
-        verdict, reason, complete=report.summary.complete, canary_caught=report.summary.canaries_caught
+        verdict,
+        reason,
+        complete=report.summary.complete,
+        canary_caught=report.summary.canaries_caught,
+        waived=bool(report.waived),
     )
     if summary != report.summary:
         yield "the summary is not what the verdict gives"

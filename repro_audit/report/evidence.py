@@ -1,10 +1,7 @@
 """The evidence file: the report of an audit as YAML, written whole or not at all, read with suspicion."""
 
-import os
-import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import assert_never
 
@@ -16,8 +13,10 @@ from repro_audit.records import SCHEMA_VERSION, AuditReport, Environment
 from repro_audit.report.consistency import contradictions, script_contradictions, variation_contradictions
 from repro_audit.report.plain import printable
 from repro_audit.report.yaml_text import YamlTextError, read, write
+from repro_audit.result_digest import result_digest
 from repro_audit.script_records import RECORDING_SCHEMA_VERSION, ScriptReport
 from repro_audit.variation_records import VARIATION_SCHEMA_VERSION, VariationReport
+from repro_audit.whole_files import write_whole
 
 Report = AuditReport | ScriptReport | VariationReport
 
@@ -27,6 +26,9 @@ _KINDS: dict[str, tuple[type[Report], int]] = {
     "variation_schema_version": (VariationReport, VARIATION_SCHEMA_VERSION),
 }
 """Key of the schema's version to the record that such evidence holds, and the newest version that is known."""
+
+DIGESTED_SINCE = 2
+"""The first version of all three schemas that has a digest of the result."""
 
 FILE_NAME = "evidence.yaml"
 MAXIMUM_BYTES = 64 * 2**20
@@ -79,9 +81,21 @@ def from_yaml(text: str, name: str = "the evidence") -> Report:
         report: Report = msgspec.convert(content, kind, strict=True)
     except msgspec.ValidationError as error:
         raise refused(str(error)) from error
-    for contradiction in _contradictions(report):
+    for contradiction in (*_contradictions(report), *_digest_faults(content, version, report)):
         raise refused(contradiction, "It was changed after it was written. " + _UNDAMAGED)
     return report
+
+
+def _digest_faults(content: dict[str, object], version: int, report: Report) -> Iterator[str]:
+    if version < DIGESTED_SINCE:
+        return  # there was none
+    try:
+        digest = result_digest(content)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        yield "what it found has no digest"
+        return
+    if digest != report.result_digest:
+        yield f"its result has the digest {digest}, not {report.result_digest}"
 
 
 def _contradictions(report: Report) -> Iterator[str]:
@@ -140,31 +154,14 @@ def save(report: Report, folder: Path) -> Path:
     Raises:
         EvidenceError: It cannot be written; nothing is left behind.
     """
-    content = to_yaml(report).encode()
     path = folder / FILE_NAME
-    partial = folder / f".{FILE_NAME}.{secrets.token_hex(4)}.partial"
     try:
-        try:
-            with partial.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        except BaseException:
-            with suppress(OSError):
-                partial.unlink()
-            raise
+        write_whole(path, to_yaml(report).encode())
     except OSError as error:
         raise EvidenceError(
             f"the evidence cannot be written into {_clip(str(folder), 1000)}: {error.strerror or error}. "
             "Make room there, or name a folder that can be written with --output."
         ) from error
-    with suppress(OSError):  # the file is there; this only keeps its name through a power cut
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
     return path
 
 

@@ -1,36 +1,13 @@
 """What was found, in words: what, where first seen, how far, and the likely next step. Says only what was seen."""
 
-import math
 from collections.abc import Iterator
 
+from repro_audit.bounds import percentage, upper_bound
 from repro_audit.records import AuditReport, CaseResult, Completed, Failed, FailureKind, Refused, Run, Verdict
 from repro_audit.report.arm_findings import arm_findings
 from repro_audit.report.divergence_findings import diverged, divergences
 from repro_audit.report.finding import Finding, Level, located, step_name
 from repro_audit.report.refusal_findings import documented_refusals, refusal
-
-CONFIDENCE = 0.95
-
-
-def upper_bound(repeats: int) -> float:
-    """Largest divergence rate that so many repeats without divergence leave possible, at 95 % confidence.
-
-    The exact binomial (Clopper-Pearson) bound for no event in `repeats` trials, ``1 - 0.05 ** (1 / repeats)``.
-    """
-    return 1.0 - math.pow(1.0 - CONFIDENCE, 1.0 / repeats)
-
-
-def percentage(rate: float) -> str:
-    """A rate of up to 1 in percent, with two digits."""
-    return f"{100 * rate:.2g}"
-
-
-def bound_statement(repeats: int) -> str:
-    """What that many fresh processes without divergence support."""
-    return (
-        f"no divergence in {repeats} fresh-process repeat{'s' if repeats > 1 else ''} supports, with 95 % confidence, "
-        f"a divergence rate below {percentage(upper_bound(repeats))} %; --repeats N lowers that bound"
-    )
 
 
 def arms_statement(report: AuditReport) -> str:

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from repro_audit.bounds import bound_statement
 from repro_audit.known_alerts import cpu_column_note
 from repro_audit.records import (
     AuditReport,
@@ -23,7 +24,7 @@ from repro_audit.records import (
     Verdict,
 )
 from repro_audit.report.finding import Finding, Level
-from repro_audit.report.findings import arms_statement, bound_statement, findings
+from repro_audit.report.findings import arms_statement, findings
 from repro_audit.report.location_findings import size_words
 from repro_audit.report.plain import text
 

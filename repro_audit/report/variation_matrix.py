@@ -8,9 +8,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from repro_audit.bounds import percentage, upper_bound
 from repro_audit.records import Verdict
 from repro_audit.report.finding import Finding, Level, step_name
-from repro_audit.report.findings import percentage, upper_bound
 from repro_audit.report.location_findings import size_words
 from repro_audit.report.plain import text
 from repro_audit.report.table import VERDICT_STYLES, finding_renderable

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import ruamel.yaml
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,7 +41,7 @@ def test_other_reports_read_back_equal_by_us_and_by_others(report):
     ("old", "new", "words"),
     [
         ("verdict: FAIL", "verdict: PASS", "give the verdict FAIL"),
-        ("script_schema_version: 1", "script_schema_version: 99", "newer"),
+        ("script_schema_version: 2", "script_schema_version: 99", "newer"),
         ("losses_equal: 1", "losses_equal: many", "losses_equal"),
     ],
 )
@@ -58,6 +59,32 @@ def test_the_golden_file_is_what_is_written():
 
 def test_the_golden_file_reads_back_equal():
     assert evidence.load(GOLDEN) == sample_reports.report()
+
+
+def test_evidence_of_the_first_schema_can_still_be_read():
+    report = evidence.load(Path(__file__).with_name("evidence_of_schema_1.yaml"))
+    assert report.cases == sample_reports.report().cases
+    assert (report.schema_version, report.result_digest, report.scope) == (1, "", None)
+
+
+def test_a_digest_of_the_result_that_is_another_is_noticed(text):
+    digest = sample_reports.report().result_digest
+    assert "its result has the digest" in refusal(text.replace(digest, sample_reports.digest("other")))
+
+
+def test_a_reader_of_yaml_1_2_gets_the_same_data_from_every_evidence():
+    reader = ruamel.yaml.YAML(typ="safe", pure=True)
+    assert reader.version is None or reader.version > (1, 1)
+    reports = (
+        sample_reports.report(),
+        sample_scripts.report(),
+        sample_scripts.failing(),
+        sample_variations.report(),
+        sample_variations.of_script(),
+    )
+    for report in reports:
+        text = evidence.to_yaml(report)
+        assert reader.load(text) == yaml.safe_load(text) == msgspec.json.decode(msgspec.json.encode(report))
 
 
 def test_an_ordinary_reader_gets_the_same_data(text):
@@ -195,11 +222,11 @@ def refusal(content: str) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("schema_version: 1", f"schema_version: {SCHEMA_VERSION + 1}", "newer repro_audit"),
-        ("schema_version: 1", 'schema_version: "1"', "no positive number"),
-        ("schema_version: 1", "schema_version: true", "no positive number"),
-        ("schema_version: 1", "schema_version: 0", "no positive number"),
-        ("schema_version: 1\n", "", "schema_version is missing"),
+        ("schema_version: 2", f"schema_version: {SCHEMA_VERSION + 1}", "newer repro_audit"),
+        ("schema_version: 2", 'schema_version: "1"', "no positive number"),
+        ("schema_version: 2", "schema_version: true", "no positive number"),
+        ("schema_version: 2", "schema_version: 0", "no positive number"),
+        ("schema_version: 2\n", "", "schema_version is missing"),
         ("  seed: 1234", "  seed: 1234\n  sead: 1", "unknown field `sead`"),
         ("  seed: 1234\n", "", "missing required field `seed`"),
         ("  seed: 1234", "  seed: many", "`int`"),

@@ -1,9 +1,10 @@
 import msgspec
 import pytest
 
+from repro_audit.bounds import upper_bound
 from repro_audit.records import FailureKind
 from repro_audit.report.finding import Level
-from repro_audit.report.findings import findings, upper_bound
+from repro_audit.report.findings import findings
 from tests.sample_reports import (
     breached_case,
     canaries,
