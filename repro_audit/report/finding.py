@@ -13,6 +13,7 @@ class Level(StrEnum):
 
     FINDING = "finding"
     INCOMPLETE = "incomplete"
+    WAIVED = "waived"
     NOTE = "note"
 
 

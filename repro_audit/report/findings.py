@@ -8,6 +8,8 @@ from repro_audit.report.arm_findings import arm_findings
 from repro_audit.report.divergence_findings import diverged, divergences
 from repro_audit.report.finding import Finding, Level, located, step_name
 from repro_audit.report.refusal_findings import documented_refusals, refusal
+from repro_audit.report.waiver_findings import idle_waivers, waived_findings
+from repro_audit.waivers import day_of
 
 
 def arms_statement(report: AuditReport) -> str:
@@ -36,7 +38,10 @@ def findings(report: AuditReport) -> list[Finding]:
         if not canary.caught
     ]
     for result in report.cases:
-        found += _case_findings(result)
+        found += waived_findings(_case_findings(result), result.waivers)
+    used = [waiver for result in report.cases for waiver in result.waivers]
+    subjects = [(result.case.workload, result.case.device) for result in report.cases if result.runs]
+    found += idle_waivers(report.waivers, used, subjects, day_of(report.volatile.started))
     found += documented_refusals(report)
     found += _shared_notes(report)
     order = list(Level)

@@ -1,5 +1,6 @@
 """The inventory on a terminal: every op that strict mode would refuse, and where it is called."""
 
+from collections.abc import Iterator
 from pathlib import PurePath
 
 from rich import box
@@ -11,29 +12,38 @@ from repro_audit.report.findings import findings
 from repro_audit.report.plain import text
 from repro_audit.report.refusal_findings import inventory_alerts
 
+HEADERS = ("op", "phase", "device", "count", "first\nstep", "workload", "line")
+
 
 def inventory_table(report: AuditReport) -> Table:
     """One row per op, phase, device and source line."""
-    rows: dict[tuple[str, str, str, tuple[str, int]], tuple[int, int, dict[str, None]]] = {}
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for header in HEADERS:
+        foldable = header in ("op", "workload", "line")
+        table.add_column(
+            header,
+            overflow="fold",
+            no_wrap=not foldable,
+            justify="right" if header in ("count", "first\nstep") else "left",
+        )
+    for *cells, place in inventory_rows(report):
+        shown = f"{PurePath(place.path).name}:{place.line}" if place is not None else "unknown"
+        table.add_row(*(text(cell) for cell in (*cells, shown)))
+    return table
+
+
+def inventory_rows(report: AuditReport) -> Iterator[tuple[str, str, str, str, str, str, SourceLine | None]]:
+    """Op, phase, device, count, first step, workloads and line, sorted."""
+    rows: dict[tuple[str, str, str, tuple[str, int]], tuple[int, int, dict[str, None], SourceLine | None]] = {}
     for result, alert in inventory_alerts(report.cases):
         place = _place(alert)
         key = (alert.op, alert.phase.value, result.case.device, (place.path, place.line) if place else ("", 0))
-        count, step, workloads = rows.get(key, (0, alert.step, {}))
+        count, step, workloads, _ = rows.get(key, (0, alert.step, {}, place))
         workloads[result.case.workload] = None
-        rows[key] = count + alert.count, min(step, alert.step), workloads
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("op", overflow="fold")
-    table.add_column("phase", no_wrap=True)
-    table.add_column("device", no_wrap=True)
-    table.add_column("count", justify="right", no_wrap=True)
-    table.add_column("first\nstep", justify="right", no_wrap=True)
-    table.add_column("workload", overflow="fold")
-    table.add_column("line", overflow="fold")
-    for (op, phase, device, (path, line)), (count, step, names) in sorted(rows.items()):
-        shown = "setup" if step == 0 else str(step)
-        short = f"{PurePath(path).name}:{line}" if path else "unknown"
-        table.add_row(*(text(cell) for cell in (op, phase, device, count, shown, ", ".join(names), short)))
-    return table
+        rows[key] = count + alert.count, min(step, alert.step), workloads, place
+    for key in sorted(rows):
+        count, step, names, place = rows[key]
+        yield (*key[:3], str(count), "setup" if step == 0 else str(step), ", ".join(names), place)
 
 
 def _place(alert: Alert) -> SourceLine | None:

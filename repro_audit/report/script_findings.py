@@ -5,18 +5,25 @@ from collections.abc import Iterator
 from repro_audit.records import Breach, Failed, Refused, Verdict
 from repro_audit.report.finding import Finding, Level
 from repro_audit.report.location_findings import location_findings, place
+from repro_audit.report.waiver_findings import idle_waivers, waived_findings
 from repro_audit.script_records import Recording, ScriptDivergence, ScriptReport
+from repro_audit.waivers import SCRIPT_DEVICE, day_of
 
 
 def script_findings(report: ScriptReport) -> list[Finding]:
     """The findings, the most important first."""
-    return [
+    found = (
         *(_breach(breach) for breach in report.breaches),
         *_divergences(report),
         *location_findings(report.location),
         *_causes(report),
         *_outcomes(report),
         *_alerts(report),
+    )
+    subject = (report.settings.script.name, SCRIPT_DEVICE)
+    return [
+        *waived_findings(found, report.waived),
+        *idle_waivers(report.waivers, report.waived, [subject], day_of(report.volatile.started)),
         *(Finding(level=Level.NOTE, title=note) for note in report.notes),
     ]
 

@@ -12,9 +12,10 @@ from repro_audit.recording import Recorded
 from repro_audit.records import Mode, Verdict
 from repro_audit.report.plain import printable, text
 from repro_audit.report.script_findings import divergence_lines, script_findings
-from repro_audit.report.table import VERDICT_STYLES, blind_spots, cublas_note, finding_renderable
+from repro_audit.report.table import VERDICT_STYLES, WAIVED_STYLE, blind_spots, cublas_note, finding_renderable
 from repro_audit.script_records import Recording, ScriptComparison, ScriptReport
 from repro_audit.script_verdict import describe_outcome
+from repro_audit.verdict import WAIVED
 
 
 def print_report(report: ScriptReport, console: Console) -> None:
@@ -25,10 +26,11 @@ def print_report(report: ScriptReport, console: Console) -> None:
 def script_renderable(report: ScriptReport) -> RenderableType:
     """The whole report."""
     parts: list[RenderableType] = [_heading(report), _runs(report)]
-    parts += [Padding(text(note, "dim"), (0, 1)) for note in _below(report)]
+    parts += [Padding(text(note, "dim"), (0, 1)) for note in notes_below(report)]
     for finding in script_findings(report):
         parts += [Text(""), finding_renderable(finding)]
-    style = VERDICT_STYLES[report.verdict] if report.summary.complete else "bold yellow"
+    style = WAIVED_STYLE if report.waived else VERDICT_STYLES[report.verdict]
+    style = style if report.summary.complete else "bold yellow"
     parts += [Text(""), text(report.summary.statement, style)]
     return Group(*parts)
 
@@ -36,19 +38,31 @@ def script_renderable(report: ScriptReport) -> RenderableType:
 def _heading(report: ScriptReport) -> Text:
     script = report.settings.script
     command = ("-m " if script.is_module else "") + " ".join((script.name, *script.arguments))
+    if report.waived:
+        return text(f"{WAIVED} ({report.verdict.value})  {command}", WAIVED_STYLE)
     return text(f"{report.verdict.value}  {command}", VERDICT_STYLES[report.verdict])
+
+
+RUN_HEADERS = ("run", "ended", "points", "losses\nequal", "state\nequal", "alerts", "time")
 
 
 def _runs(report: ScriptReport) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for header in ("run", "ended", "points", "losses\nequal", "state\nequal", "alerts", "time"):
+    for header in RUN_HEADERS:
         table.add_column(header, overflow="fold")
+    for row in run_rows(report):
+        table.add_row(*row)
+    return table
+
+
+def run_rows(report: ScriptReport) -> Iterator[tuple[Text, ...]]:
+    """The cells of one row per run."""
     times = {timing.run: timing.duration_ms for timing in report.volatile.runs}
     compared = {comparison.second: comparison for comparison in report.comparisons}
     for recording in report.recordings:
         points = sum(stream.observations for stream in recording.streams)
         milliseconds = times.get(recording.name)
-        table.add_row(
+        yield (
             text(recording.name),
             text(describe_outcome(recording)),
             text(points),
@@ -57,7 +71,6 @@ def _runs(report: ScriptReport) -> Table:
             text(sum(alert.count for alert in recording.alerts) if recording.mode is Mode.WARN_ONLY else "-"),
             text(f"{milliseconds / 1000:.2f} s" if milliseconds is not None else ""),
         )
-    return table
 
 
 def _losses(comparison: ScriptComparison | None) -> str:
@@ -70,7 +83,8 @@ def _state(recording: Recording, comparison: ScriptComparison | None) -> str:
     return "yes" if comparison.divergence is None else "NO"
 
 
-def _below(report: ScriptReport) -> Iterator[str]:
+def notes_below(report: ScriptReport) -> Iterator[str]:
+    """What belongs to the table: how the runs were made, and what keeps from showing."""
     threads = report.environment.flags.get("num_threads", "?")
     yield f"each run in a process of its own, {threads} CPU threads; what is not seeded by the script is not seeded"
     if report.settings.copied:

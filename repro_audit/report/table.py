@@ -27,6 +27,7 @@ from repro_audit.report.finding import Finding, Level
 from repro_audit.report.findings import arms_statement, findings
 from repro_audit.report.location_findings import size_words
 from repro_audit.report.plain import text
+from repro_audit.verdict import WAIVED
 
 VERDICT_STYLES = {
     Verdict.PASS: "bold green",
@@ -36,7 +37,14 @@ VERDICT_STYLES = {
     Verdict.SKIP: "dim",
 }
 
-LEVEL_STYLES = {Level.FINDING: "bold red", Level.INCOMPLETE: "bold yellow", Level.NOTE: "bold"}
+WAIVED_STYLE = "bold blue"
+
+LEVEL_STYLES = {
+    Level.FINDING: "bold red",
+    Level.INCOMPLETE: "bold yellow",
+    Level.WAIVED: WAIVED_STYLE,
+    Level.NOTE: "bold",
+}
 
 HEADERS = ("workload", "device", "verdict", "loss\nequal", "state\nsame/fresh", "alerts", "worst\ndiff", "time")
 
@@ -57,7 +65,7 @@ def report_renderable(report: AuditReport, width: int) -> RenderableType:
         width: Columns that the console has.
     """
     parts: list[RenderableType] = [audit_table(report, width)]
-    parts += [Padding(part, (0, 1)) for part in _below(report)]
+    parts += [Padding(part, (0, 1)) for part in notes_below(report)]
     found = findings(report)
     if found:
         parts.append(Text(""))
@@ -79,16 +87,7 @@ def audit_table(report: AuditReport, width: int) -> Table:
     Args:
         width: Columns that the console has.
     """
-    durations: dict[str, int] = {}
-    for timing in report.volatile.runs:
-        durations[timing.case] = durations.get(timing.case, 0) + timing.duration_ms
-    rows = [_row(result, durations) for result in report.cases]
-    headers: tuple[str, ...] = HEADERS
-    if report.volatile.costs:
-        headers += (COST_HEADER,)
-        costs = {one.case: one.time for one in report.volatile.costs}
-        for row, result in zip(rows, report.cases, strict=True):
-            row.append(text(_cost(costs.get(f"{result.case.workload}/{result.case.device}"))))
+    headers, rows = table_content(report)
     widths = [
         max([*(len(line) for line in header.split("\n")), *(cell_len(row[number].plain) for row in rows)])
         for number, header in enumerate(headers)
@@ -108,6 +107,20 @@ def audit_table(report: AuditReport, width: int) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def table_content(report: AuditReport) -> tuple[tuple[str, ...], list[list[Text]]]:
+    """Headers, and the cells of one row per case."""
+    durations: dict[str, int] = {}
+    for timing in report.volatile.runs:
+        durations[timing.case] = durations.get(timing.case, 0) + timing.duration_ms
+    rows = [_row(result, durations) for result in report.cases]
+    if not report.volatile.costs:
+        return HEADERS, rows
+    costs = {one.case: one.time for one in report.volatile.costs}
+    for row, result in zip(rows, report.cases, strict=True):
+        row.append(text(_cost(costs.get(f"{result.case.workload}/{result.case.device}"))))
+    return (*HEADERS, COST_HEADER), rows
 
 
 def _row(result: CaseResult, durations: dict[str, int]) -> list[Text]:
@@ -136,6 +149,8 @@ def _is_documented(result: CaseResult) -> bool:
 
 
 def _verdict(result: CaseResult) -> Text:
+    if result.waivers:
+        return text(WAIVED, WAIVED_STYLE)
     if _is_documented(result):
         return text(f"{result.verdict.value}{DOCUMENTED}", "magenta")
     return text(result.verdict.value, VERDICT_STYLES[result.verdict])
@@ -177,7 +192,7 @@ def _number(digits: str | None) -> int:
     return int(digits) if digits and digits.isdigit() else -1
 
 
-def _below(report: AuditReport) -> Iterator[RenderableType]:
+def notes_below(report: AuditReport) -> Iterator[RenderableType]:
     """What belongs to the table: canaries, the reach of the result, and whose cuBLAS setting it was."""
     if any(_is_documented(result) for result in report.cases):
         yield text(f"{DOCUMENTED} strict mode refuses an op there, as the workload declares with its source", "dim")

@@ -38,7 +38,7 @@ def matrix_renderable(report: VariationReport) -> RenderableType:
         parts.append(Text.assemble(text(f"{case.subject}: "), _verdict(case), text(f" {case.reason}{documented}")))
         if case.claim:
             parts.append(Padding(text(case.claim), (0, 0, 0, 4)))
-        parts += [Padding(text(line, "dim"), (0, 0, 0, 4)) for line in _held_lines(case)]
+        parts += [Padding(text(line, "dim"), (0, 0, 0, 4)) for line in held_lines(case)]
     found = [finding for case in report.cases for finding in variation_findings(case)]
     if found:
         parts.append(Text(""))
@@ -54,6 +54,13 @@ def _table(report: VariationReport, cases: Sequence[VariedCase]) -> Table:
     table.add_column("expected")
     for case in cases:
         table.add_column(text(case.subject), overflow="fold")
+    for row in matrix_rows(report, cases):
+        table.add_row(*row)
+    return table
+
+
+def matrix_rows(report: VariationReport, cases: Sequence[VariedCase]) -> Iterator[tuple[Text, ...]]:
+    """Variation, what is expected, and a cell for each of the cases."""
     by_case = [{(cell.variation, cell.value): cell for cell in case.cells} for case in cases]
     for variation in report.variations:
         for value in variation.values:
@@ -61,12 +68,11 @@ def _table(report: VariationReport, cases: Sequence[VariedCase]) -> Table:
             if all(cell is None for cell in cells):
                 continue  # for another kind of device
             strict = variation.expectation is Expectation.MUST_NOT_MATTER
-            table.add_row(
+            yield (
                 text(f"{variation.name}={value}"),
                 text("same" if strict else "any", "" if strict else "dim"),
                 *(_cell(case, cell) for case, cell in zip(cases, cells, strict=True)),
             )
-    return table
 
 
 def _cell(case: VariedCase, cell: Cell | None) -> Text:
@@ -117,7 +123,8 @@ def _distance(cell: Cell) -> str:
     return f", {size_words(cell.distance)}" if cell.distance is not None else ""
 
 
-def _held_lines(case: VariedCase) -> Iterator[str]:
+def held_lines(case: VariedCase) -> Iterator[str]:
+    """What was held while one condition was changed, and what so many runs support."""
     judged = {cell.variation for cell in case.cells if cell.effect in (Effect.SAME, Effect.DIFFERS)}
     shown = [f"{name} {value}" for name, value in case.held.items() if name in judged and value != "as it is"]
     if shown:
