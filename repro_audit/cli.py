@@ -145,6 +145,8 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--output", type=Path, default=Path("reports"), metavar="DIR", help="where archives go (default: reports)"
     )
+    _add_report_files(run)
+    _add_signing(run)
     run.set_defaults(command=_run)
 
     inventory = _command(
@@ -155,6 +157,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_selection(inventory)
     _add_running(inventory)
+    _add_report_files(inventory)
     inventory.add_argument("--output", type=Path, metavar="DIR", help="also keep it as YAML in an archive folder there")
     inventory.set_defaults(command=_inventory, require_device=[], repeats=1, budget=0.0)
 
@@ -190,6 +193,8 @@ def build_parser() -> argparse.ArgumentParser:
     vary.add_argument(
         "--output", type=Path, default=Path("reports"), metavar="DIR", help="where archives go (default: reports)"
     )
+    _add_report_files(vary)
+    _add_signing(vary)
     vary.set_defaults(command=_vary, require_device=[], budget=0.0)
 
     script = _command(
@@ -229,6 +234,8 @@ def build_parser() -> argparse.ArgumentParser:
     script.add_argument(
         "--output", type=Path, default=Path("reports"), metavar="DIR", help="where archives go (default: reports)"
     )
+    _add_report_files(script)
+    _add_signing(script)
     _add_format(script)
     script.add_argument("-q", "--quiet", action="store_true", help="no progress, and one line instead of the report")
     script.set_defaults(command=_script)
@@ -271,6 +278,16 @@ def build_parser() -> argparse.ArgumentParser:
     show.add_argument("path", type=Path, metavar="PATH", help="an archive folder or an evidence file")
     _add_format(show)
     show.set_defaults(command=_show)
+
+    reporting = _command(
+        commands,
+        "report",
+        "draw reports from archived evidence",
+        "repro-audit report reports/<archive> --html report.html --junit report.xml",
+    )
+    _add_archive_path(reporting)
+    _add_report_files(reporting)
+    reporting.set_defaults(command=_report)
 
     _add_archive_commands(commands)
 
@@ -347,6 +364,21 @@ def _add_archive_commands(commands: "argparse._SubParsersAction[argparse.Argumen
     pruning.add_argument("--keep", type=_positive, required=True, metavar="N", help="how many to keep")
     pruning.add_argument("--dry-run", action="store_true", help="only tell what would be removed")
     pruning.set_defaults(command=_archive_prune)
+
+
+def _add_report_files(parser: argparse.ArgumentParser) -> None:
+    for name, words in (
+        ("html", "a page for people, in one file"),
+        ("junit", "JUnit XML, a test case for each claim"),
+        ("markdown", "Markdown"),
+        ("json", "the evidence as JSON"),
+    ):
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {words} (- is stdout)")
+
+
+def _add_signing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the archive, see `repro-audit sign --help`")
+    _add_responsible(parser)
 
 
 def _add_archive_path(parser: argparse.ArgumentParser) -> None:
@@ -584,3 +616,9 @@ def _archive_prune(arguments: argparse.Namespace) -> int:
     from repro_audit.commands.archives import prune
 
     return prune(arguments)
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.reports import report
+
+    return report(arguments)

@@ -1,5 +1,6 @@
 """Keeps a report, and prints it in the form that was asked for."""
 
+import os
 import sys
 import tempfile
 from argparse import Namespace
@@ -8,11 +9,13 @@ from pathlib import Path
 import msgspec
 
 from repro_audit.checksums import seal
+from repro_audit.commands.reports import append_step_summary, write_reports
 from repro_audit.commands.terminal import console
 from repro_audit.errors import EvidenceError
 from repro_audit.pipes import abandon_stdout
 from repro_audit.records import Environment
 from repro_audit.report import evidence
+from repro_audit.report.annotations import annotations
 from repro_audit.report.evidence import Report
 from repro_audit.report.inventory import print_inventory
 from repro_audit.report.plain import printable
@@ -45,8 +48,13 @@ def print_report_and_place(report: Report, arguments: Namespace, place: str) -> 
 
     A reader who leaves early does not change what the audit found, nor its exit code.
     """
+    write_reports(report, arguments)
+    append_step_summary(report, os.environ)
     try:
         print_report(report, arguments)
+        if arguments.format == "table" and os.environ.get("GITHUB_ACTIONS") == "true":
+            for line in annotations(report):
+                print(line)
         if place:
             print(place, file=sys.stdout if arguments.format == "table" else sys.stderr)
         sys.stdout.flush()

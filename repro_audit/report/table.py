@@ -192,7 +192,7 @@ def _number(digits: str | None) -> int:
     return int(digits) if digits and digits.isdigit() else -1
 
 
-def notes_below(report: AuditReport) -> Iterator[RenderableType]:
+def notes_below(report: AuditReport) -> Iterator[Text]:
     """What belongs to the table: canaries, the reach of the result, and whose cuBLAS setting it was."""
     if any(_is_documented(result) for result in report.cases):
         yield text(f"{DOCUMENTED} strict mode refuses an op there, as the workload declares with its source", "dim")
