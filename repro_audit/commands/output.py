@@ -82,6 +82,19 @@ def keep_evidence(report: Report, folder: Path) -> Path:
         return saved
 
 
+def sign_if_asked(report: Report, folder: Path, arguments: Namespace) -> None:
+    """Signs a new archive with the key that the command line names.
+
+    Raises:
+        UsageError: The key cannot be used; the archive is whole without a signature.
+    """
+    if arguments.sign is not None:
+        from repro_audit.attestation import Responsible
+        from repro_audit.commands.verify import sign_archive
+
+        sign_archive(folder, arguments.sign, Responsible(name=arguments.responsible, role=arguments.role), report)
+
+
 def print_data(record: Report | Environment, form: str) -> None:
     """Prints a record for programs."""
     if form == "yaml":

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from repro_audit.archive import Archive
-from repro_audit.commands.output import keep_evidence, print_report_and_place
+from repro_audit.commands.output import keep_evidence, print_report_and_place, sign_if_asked
 from repro_audit.errors import EvidenceError, UsageError
 from repro_audit.exit_codes import ExitCode
 from repro_audit.finish import finish
@@ -64,6 +64,7 @@ def script(arguments: Namespace) -> int:
             shield.enter_context(uninterrupted())
         report = finish(report)
         path = keep_evidence(report, archive.folder)
+        sign_if_asked(report, archive.folder, arguments)
         print_report_and_place(report, arguments, f"evidence: {path}")
     return report.summary.exit_code
 

@@ -5,7 +5,7 @@ from argparse import Namespace
 from contextlib import ExitStack
 
 from repro_audit.archive import Archive
-from repro_audit.commands.output import keep_evidence, print_report_and_place
+from repro_audit.commands.output import keep_evidence, print_report_and_place, sign_if_asked
 from repro_audit.commands.run import workload_settings
 from repro_audit.commands.script import prepared_runs, target_of
 from repro_audit.discovery import discover
@@ -38,6 +38,7 @@ def vary(arguments: Namespace) -> int:
         report, archive = make(arguments, cublas_workspace, chosen, pool, progress, shield)
         report = finish(report)
         path = keep_evidence(report, archive.folder)
+        sign_if_asked(report, archive.folder, arguments)
         print_report_and_place(report, arguments, f"evidence: {path}")
     return report.summary.exit_code
 
