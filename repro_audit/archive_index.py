@@ -133,7 +133,7 @@ def entry_of(folder: Path) -> Entry:
 def surplus(reports: Path, keep: int) -> list[Entry]:
     """The whole archives beyond the newest `keep`, the oldest first; unfinished ones may still be at work."""
     whole = [entry for entry in index(reports) if entry.is_whole]
-    return whole[: len(whole) - keep] if keep else whole
+    return whole[: max(len(whole) - keep, 0)]
 
 
 def remove(entry: Entry) -> None:

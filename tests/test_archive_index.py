@@ -74,6 +74,11 @@ def test_prune_keeps_the_newest_and_a_dry_run_keeps_all(reports, capsys):
     assert (reports / "README.md").is_file()
 
 
+@pytest.mark.parametrize("keep", [4, 5, 7, 100])
+def test_prune_removes_nothing_where_there_are_no_more_than_are_to_be_kept(reports, keep):
+    assert surplus(reports, keep) == []
+
+
 def test_list_prints_a_table_or_data(reports, capsys):
     assert cli.main(["archive", "list", "--reports", str(reports), "--verdict", "fail"]) == 0
     told = capsys.readouterr().out
