@@ -13,6 +13,7 @@ from repro_audit.records import AuditReport
 from repro_audit.report import evidence
 from repro_audit.report.evidence import Report
 from repro_audit.script_records import ScriptReport
+from repro_audit.script_verdict import shown_script_verdict
 from repro_audit.variation_records import VariationReport
 from repro_audit.verdict import is_inventory, shown_verdict
 from repro_audit.waivers import SCRIPT_DEVICE
@@ -56,8 +57,7 @@ class Entry:
                 for result in report.cases:
                     yield result.case.workload, result.case.device, shown_verdict(result)
             case ScriptReport() as report:
-                waived = "WAIVED" if report.waived else report.verdict.value
-                yield report.settings.script.name, SCRIPT_DEVICE, waived
+                yield report.settings.script.name, SCRIPT_DEVICE, shown_script_verdict(report)
             case VariationReport() as report:
                 for case in report.cases:
                     workload, _, device = case.subject.rpartition("/")

@@ -184,7 +184,7 @@ CLAIMS = ("strict_mode", "same_process", "fresh_process")
 
 
 def _case_outcomes(result: CaseResult) -> Iterator[tuple[str, str]]:
-    name = f"{result.case.workload}/{result.case.device}"
+    name = result.case.name
     whole = _outcome(result.verdict, finding=is_finding(result), waived=bool(result.waivers))
     if whole in ("passed", "skipped") or not result.comparisons:
         yield from ((f"{name}/{claim}", whole) for claim in CLAIMS)

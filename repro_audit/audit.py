@@ -59,7 +59,7 @@ class _Auditor:
     flags: dict[str, str]
     """Settings as read back in an armed worker; of a run, only what differs from these is kept."""
     canary: bool = False
-    """Whether it is the canaries' turn."""
+    """Whether it makes the runs of canaries."""
     timings: list[RunTiming] = field(default_factory=list)
     costs: list[CaseCost] = field(default_factory=list)
 
@@ -80,7 +80,7 @@ class _Auditor:
             if arm.run.mode is Mode.DEFAULT and isinstance(arm.run.outcome, Completed):
                 self.costs.append(
                     CaseCost(
-                        case=f"{case.workload}/{case.device}",
+                        case=case.name,
                         time=arm.cost,
                         strict_bytes=strict.peak_bytes,
                         default_bytes=arm.peak_bytes,
@@ -96,7 +96,7 @@ class _Auditor:
             flags_start=self._deviations(launched.run.flags_start),
             flags_end=self._deviations(launched.run.flags_end),
         )
-        self.timings.append(run_timing(f"{case.workload}/{case.device}", planned.task.run, ended))
+        self.timings.append(run_timing(case.name, planned.task.run, ended))
         if note := self.archive.keep_logs(case, planned.task, ended):
             run = msgspec.structs.replace(run, notes=(*run.notes, note))
         record = RunRecord(case=case, canary=self.canary, run=run, states=launched.states, roles=launched.roles)
@@ -149,16 +149,15 @@ def audit(
         caught: list[CanaryResult] = []
         complete = True
         try:
-            auditor.canary = True
+            of_canaries = replace(auditor, canary=True)
             for canary in canaries:
                 case = Case(workload=canary.name, device="cpu")
                 source = canary_sources[canary.name]
-                with auditor.case_folder() as scratch:
+                with of_canaries.case_folder() as scratch:
                     planned = canary.prepare(plan_case(case, source, settings, scratch), settings)
-                    result = _judged(auditor, case, None, auditor.make(case, planned))
+                    result = _judged(of_canaries, case, None, of_canaries.make(case, planned))
                 caught.append(assess(canary, result, settings))
                 progress.case_finished(None)
-            auditor.canary = False
             for case, source in cases:
                 results.append(_audit_case(auditor, case, source, environment, present))
                 progress.case_finished(results[-1])

@@ -3,18 +3,19 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from repro_audit.compare import LOSS_LEAF, REFERENCE_RUN, Side, compare
 from repro_audit.difference_records import Bits, CaseDifference, Changed, Difference
 from repro_audit.errors import EvidenceError
+from repro_audit.flattened import flattened
 from repro_audit.recording import load_recording
 from repro_audit.recording_compare import compare_recordings
 from repro_audit.records import AuditReport, CaseResult, Completed, Environment, Mode, Pairing, States
 from repro_audit.report.evidence import Report
 from repro_audit.script_records import ScriptReport
+from repro_audit.script_verdict import shown_script_verdict
 from repro_audit.variation_records import VariationReport, VariedCase
 from repro_audit.verdict import shown_verdict
 
@@ -146,20 +147,6 @@ def _subjects(report: Report) -> dict[str, str]:
             return {f"workload {source.name}": source.sha256 for source in report.workloads}
 
 
-def flattened(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """A nest as one mapping from dotted keys to text."""
-    flat: dict[str, str] = {}
-    for key, value in data.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, dict):
-            flat |= flattened(value, f"{name}.")
-        elif isinstance(value, list | tuple):
-            flat[name] = ", ".join(map(str, value))
-        else:
-            flat[name] = "" if value is None else str(value)
-    return flat
-
-
 # ------------------------------------------------------------------------------------------- workloads
 
 
@@ -170,7 +157,7 @@ def _audit_cases(first: AuditReport, second: AuditReport) -> Iterator[CaseDiffer
 
 
 def _by_name(report: AuditReport) -> dict[str, CaseResult]:
-    return {f"{result.case.workload}/{result.case.device}": result for result in report.cases}
+    return {result.case.name: result for result in report.cases}
 
 
 def _case(name: str, first: CaseResult | None, second: CaseResult | None) -> CaseDifference:
@@ -248,8 +235,8 @@ def _script_case(first: Archived, second: Archived, one: ScriptReport, other: Sc
     )
     difference = CaseDifference(
         case=other.settings.script.name,
-        first_verdict="WAIVED" if one.waived else one.verdict.value,
-        second_verdict="WAIVED" if other.waived else other.verdict.value,
+        first_verdict=shown_script_verdict(one),
+        second_verdict=shown_script_verdict(other),
         bits=Bits.NOT_COMPARED,
         alerts_gained=tuple(sorted(alerts_second - alerts_first)),
         alerts_lost=tuple(sorted(alerts_first - alerts_second)),

@@ -7,7 +7,7 @@ import msgspec
 
 from repro_audit.canary import CANARIES
 from repro_audit.records import AuditReport, Configuration, Waiver
-from repro_audit.result_digest import with_result_digest
+from repro_audit.result_digest import result_digest
 from repro_audit.scope import audit_scope, script_scope, variation_scope
 from repro_audit.script_records import ScriptReport
 from repro_audit.script_verdict import summarize_script
@@ -30,13 +30,14 @@ def finish(
     report = msgspec.structs.replace(report, configuration=configuration)
     match report:
         case AuditReport():
-            return with_result_digest(_waived(report, tuple(waivers)))
+            report = _waived(report, tuple(waivers))
         case ScriptReport():
-            return with_result_digest(_waived_script(report, tuple(waivers)))
+            report = _waived_script(report, tuple(waivers))
         case VariationReport():
-            return with_result_digest(msgspec.structs.replace(report, scope=variation_scope()))
+            report = msgspec.structs.replace(report, scope=variation_scope())
         case _:
             assert_never(report)
+    return msgspec.structs.replace(report, result_digest=result_digest(msgspec.to_builtins(report)))
 
 
 def _waived(report: AuditReport, waivers: tuple[Waiver, ...]) -> AuditReport:

@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 SCHEMA_VERSION = 2
-"""Raised with every change that a reader of the previous version would refuse or misread; see ``docs/evidence.md``."""
+"""Raised with every change that a reader of the previous version would refuse or misread."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -162,6 +162,11 @@ class Case(Record, frozen=True, kw_only=True):
     workload: str
     device: str
     """``cpu`` or ``cuda:N``."""
+
+    @property
+    def name(self) -> str:
+        """``workload/device``."""
+        return f"{self.workload}/{self.device}"
 
 
 class Fetch(Record, frozen=True, kw_only=True):

@@ -1,31 +1,19 @@
 """One digest for what an audit found: equal for two audits that found the same thing of the same subjects.
 
 It is taken over the evidence as plain data, less what changes from audit to audit without meaning, in canonical JSON
-(RFC 8785, https://www.rfc-editor.org/rfc/rfc8785). ``docs/evidence.md`` tells what is left out, and why.
+(RFC 8785, https://www.rfc-editor.org/rfc/rfc8785). `result_of` is what is left.
 """
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 import rfc8785
 
-from repro_audit.records import AuditReport
-from repro_audit.script_records import ScriptReport
-from repro_audit.variation_records import UNVARIED, VariationReport
-
-ReportType = TypeVar("ReportType", AuditReport, ScriptReport, VariationReport)
+from repro_audit.variation_records import UNVARIED
 
 Data = dict[str, Any]
 """A nest of mappings, lists, strings, booleans, integers and None, as a YAML reader gives it."""
-
-
-def with_result_digest(report: ReportType) -> ReportType:
-    """The report with its digest."""
-    digest = result_digest(msgspec.to_builtins(report))
-    # Of the three types, each has the field.
-    return msgspec.structs.replace(report, result_digest=digest)
 
 
 def result_digest(evidence: Data) -> str:

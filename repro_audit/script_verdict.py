@@ -6,7 +6,7 @@ from typing import assert_never
 from repro_audit.exit_codes import ExitCode
 from repro_audit.known_alerts import REROUTED
 from repro_audit.records import Breach, Failed, Mode, Refused, Summary, Verdict
-from repro_audit.script_records import Finished, Recording, ScriptComparison, ScriptDivergence
+from repro_audit.script_records import Finished, Recording, ScriptComparison, ScriptDivergence, ScriptReport
 from repro_audit.verdict import WAIVED
 
 
@@ -93,6 +93,11 @@ def describe_outcome(recording: Recording) -> str:
             return f"failed: {kind.value}"
         case _:
             assert_never(recording.outcome)
+
+
+def shown_script_verdict(report: ScriptReport) -> str:
+    """The verdict as reports show it, see `verdict.shown_verdict`."""
+    return WAIVED if report.waived else report.verdict.value
 
 
 def summarize_script(

@@ -68,7 +68,7 @@ class _Workload:
 
     @property
     def name(self) -> str:
-        return f"{self.case.workload}/{self.case.device}"
+        return self.case.name
 
     @property
     def device(self) -> str:
@@ -246,7 +246,7 @@ def vary_workloads(
 def _unvaried(case: Case, settings: Settings, environment: Environment) -> VariedCase:
     required = case.device in settings.required_devices
     return VariedCase(
-        subject=f"{case.workload}/{case.device}",
+        subject=case.name,
         verdict=Verdict.ERROR if required else Verdict.SKIP,
         reason=absence(case.device, environment),
         claim="",

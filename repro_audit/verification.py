@@ -21,7 +21,7 @@ from repro_audit.recording_compare import compare_recordings
 from repro_audit.records import AuditReport, Completed, Mode, Role, Run, RunRecord, States
 from repro_audit.report import evidence
 from repro_audit.report.evidence import Report
-from repro_audit.script_records import ScriptComparison, ScriptReport
+from repro_audit.script_records import ScriptComparison, ScriptDivergence, ScriptReport
 from repro_audit.variation_records import VariationReport
 
 MAXIMUM_RECORD_BYTES = 256 * 2**20
@@ -38,8 +38,8 @@ class Verified:
     """Everything that is wrong; empty where the archive is as it was written."""
     signers: tuple[str, ...]
     """The trusted keys that signed what lies there, each in words."""
-    unverified_signatures: int = 0
-    """How many signatures there are that no trusted key vouches for."""
+    signed: bool
+    """Whether there is a signature, whoever made it."""
 
 
 def verify_archive(folder: Path, trust: Trust | None) -> Verified:
@@ -74,20 +74,15 @@ def verify_archive(folder: Path, trust: Trust | None) -> Verified:
                 "archive under another name may be an old one shown again. Give it its own name back."
             )
     signers: tuple[str, ...] = ()
-    unverified = 0
     if ATTESTATIONS in digests and report is not None:
         content = (folder / ATTESTATIONS).read_bytes()
         faults += attestation_faults(content, report, digests)
         if trust is not None:
             signers, problems = signed_by(content, trust)
             faults += problems
-        else:
-            unverified = content.count(b"\n")
     elif trust is not None:
         faults.append(f"it is not signed: there is no {ATTESTATIONS}" if report is not None else "no signature fits it")
-    return Verified(
-        report=report, faults=tuple(dict.fromkeys(faults)), signers=signers, unverified_signatures=unverified
-    )
+    return Verified(report=report, faults=tuple(dict.fromkeys(faults)), signers=signers, signed=ATTESTATIONS in digests)
 
 
 def _record_faults(report: Report, folder: Path) -> Iterator[str]:
@@ -214,19 +209,13 @@ def _recording_faults(report: ScriptReport, folder: Path) -> Iterator[str]:
 def _without_source(comparison: ScriptComparison) -> ScriptComparison:
     """The comparison without the text of source lines, which is there only as long as the script is."""
 
-    def plain(divergence: object) -> object:
-        line = getattr(divergence, "line", None)
-        return (
-            divergence
-            if line is None
-            else msgspec.structs.replace(
-                divergence,
-                line=msgspec.structs.replace(line, text=""),  # type: ignore[type-var]
-            )
-        )
+    def plain(divergence: ScriptDivergence) -> ScriptDivergence:
+        if divergence.line is None:
+            return divergence
+        return msgspec.structs.replace(divergence, line=msgspec.structs.replace(divergence.line, text=""))
 
     return msgspec.structs.replace(
         comparison,
-        divergence=plain(comparison.divergence),
+        divergence=plain(comparison.divergence) if comparison.divergence is not None else None,
         later=tuple(plain(one) for one in comparison.later),
     )

@@ -73,8 +73,8 @@ def _distinct(
     grounds += [alert.op for alert in alerts if alert.op not in REROUTED]
     grounds += [breach.setting for breach in breaches]
     if diverged:
-        known = location is not None and not location.agreed and location.first is not None
-        grounds.append(location.first.op if known and location is not None and location.first else DIVERGENCE)
+        traced = location.first if location is not None and not location.agreed else None
+        grounds.append(traced.op if traced is not None else DIVERGENCE)
     return tuple(dict.fromkeys(grounds or [DIVERGENCE]))
 
 

@@ -287,13 +287,8 @@ def report(
             cases=tuple(cases),
             canaries=tuple(canary_results),
             summary=summarize(cases, canary_results, complete=complete, canaries_expected=3),
-            volatile=Volatile(
-                audit="2026-01-02T030405Z-c0ffee",
-                started="2026-01-02T03:04:05.678+00:00",
-                finished="2026-01-02T03:04:09.012+00:00",
-                duration_ms=3334,
-                host="workstation",
-                runs=tuple(
+            volatile=volatile(
+                tuple(
                     RunTiming(
                         case=f"{result.case.workload}/{result.case.device}",
                         run=made.name,
@@ -304,9 +299,20 @@ def report(
                     )
                     for result in cases
                     for made in result.runs
-                ),
+                )
             ),
         )
+    )
+
+
+def volatile(runs: tuple[RunTiming, ...]) -> Volatile:
+    return Volatile(
+        audit="2026-01-02T030405Z-c0ffee",
+        started="2026-01-02T03:04:05.678+00:00",
+        finished="2026-01-02T03:04:09.012+00:00",
+        duration_ms=3334,
+        host="workstation",
+        runs=runs,
     )
 
 

@@ -20,7 +20,6 @@ from repro_audit.records import (
     RunTiming,
     SourceLine,
     TracedOp,
-    Volatile,
 )
 from repro_audit.script_records import (
     RECORDING_SCHEMA_VERSION,
@@ -40,7 +39,7 @@ from repro_audit.script_records import (
 )
 from repro_audit.script_verdict import judge_script, summarize_script
 from repro_audit.worker.observation.stream import StreamWriter
-from tests.sample_reports import distance, environment
+from tests.sample_reports import distance, environment, volatile
 
 SCRIPT = Script(
     name="train.py",
@@ -200,14 +199,7 @@ def report(
             reason=reason,
             breaches=breaches,
             summary=summarize_script(verdict, reason, complete=complete, canary_caught=canary_caught),
-            volatile=Volatile(
-                audit="2026-01-02T030405Z-c0ffee",
-                started="2026-01-02T03:04:05.678+00:00",
-                finished="2026-01-02T03:04:09.012+00:00",
-                duration_ms=3334,
-                host="workstation",
-                runs=tuple(RunTiming(case="train.py", run=name, pid=4242, duration_ms=410) for name in names),
-            ),
+            volatile=volatile(tuple(RunTiming(case="train.py", run=name, pid=4242, duration_ms=410) for name in names)),
             **{**defaults, **fields},
         )
     )

@@ -5,6 +5,7 @@ import pytest
 from repro_audit import cli
 from repro_audit.archive_index import Filter, index, surplus
 from repro_audit.checksums import FILE_NAME as SUMS
+from repro_audit.records import Verdict
 from repro_audit.report import evidence
 from tests import sample_scripts, sample_variations
 from tests.fakes import FakeLauncher, Unseeded
@@ -27,6 +28,10 @@ def reports(tmp_path):
     (output / "README.md").write_text("")
     (output / "2026-01-01T000000Z-0000ff").symlink_to(output / "notes")
     return output
+
+
+def test_the_command_line_knows_all_verdicts():
+    assert tuple(Verdict) == cli.VERDICTS
 
 
 def days(entries):

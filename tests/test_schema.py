@@ -26,7 +26,7 @@ def validator():
 
 
 def test_the_published_schema_is_that_of_the_records():
-    """Write it again with: python docs/generate.py"""
+    """Where records changed on purpose, write `schema_text()` to `PATH` again."""
     assert PATH.read_text(encoding="utf-8") == schema_text()
     assert evidence_schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 

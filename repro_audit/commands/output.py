@@ -6,12 +6,11 @@ import tempfile
 from argparse import Namespace
 from pathlib import Path
 
-import msgspec
-
 from repro_audit.checksums import seal
 from repro_audit.commands.reports import append_step_summary, write_reports
 from repro_audit.commands.terminal import console
 from repro_audit.errors import EvidenceError
+from repro_audit.finish import ReportType, finish
 from repro_audit.pipes import abandon_stdout
 from repro_audit.records import Environment
 from repro_audit.report import evidence
@@ -62,24 +61,37 @@ def print_report_and_place(report: Report, arguments: Namespace, place: str) -> 
         abandon_stdout()
 
 
+def conclude(found: ReportType, folder: Path, arguments: Namespace) -> int:
+    """Makes evidence of what an audit found, keeps it, signs it where that is asked for, and prints the report.
+
+    Returns:
+        The exit code.
+    """
+    report = finish(found)
+    path = keep_evidence(report, folder)
+    sign_if_asked(report, path.parent, arguments)
+    print_report_and_place(report, arguments, f"evidence: {path}")
+    return report.summary.exit_code
+
+
 def keep_evidence(report: Report, folder: Path) -> Path:
     """Writes the evidence where it belongs, or, if the disk is full by now, anywhere rather than nowhere."""
     try:
         saved = evidence.save(report, folder)
-        try:
-            seal(folder)
-        except OSError as error:
-            print(
-                f"repro-audit: the archive {folder} cannot be sealed: {error.strerror or error}. Its evidence is "
-                "whole, but `verify` will call it unfinished.",
-                file=sys.stderr,
-            )
-        return saved
     except EvidenceError as error:
         refuge = Path(tempfile.mkdtemp(prefix="repro-audit-evidence-"))
         saved = evidence.save(report, refuge)
         print(f"repro-audit: {error}\nThe evidence was written to {saved} instead.", file=sys.stderr)
         return saved
+    try:
+        seal(folder)
+    except (OSError, EvidenceError) as error:
+        print(
+            f"repro-audit: the archive {folder} cannot be sealed: {getattr(error, 'strerror', None) or error}. Its "
+            "evidence is whole, but `verify` will call it unfinished.",
+            file=sys.stderr,
+        )
+    return saved
 
 
 def sign_if_asked(report: Report, folder: Path, arguments: Namespace) -> None:
@@ -100,4 +112,4 @@ def print_data(record: Report | Environment, form: str) -> None:
     if form == "yaml":
         print(evidence.to_yaml(record), end="")
     else:
-        print(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
+        print(evidence.to_json(record), end="")

@@ -6,8 +6,6 @@ from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from repro_audit.errors import UsageError
 from repro_audit.exit_codes import ExitCode
 from repro_audit.report import evidence
@@ -42,7 +40,7 @@ def rendered(report: Report, form: str) -> str:
 
         return junit_of(report)
     if form == "json":
-        return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+        return evidence.to_json(report)
     from repro_audit.report.document import document_of
 
     if form == "html":

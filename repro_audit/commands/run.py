@@ -8,7 +8,7 @@ from pathlib import Path
 
 from repro_audit.archive import Archive
 from repro_audit.audit import audit
-from repro_audit.commands.output import keep_evidence, print_report_and_place, sign_if_asked
+from repro_audit.commands.output import conclude, keep_evidence, print_report_and_place
 from repro_audit.discovery import canary_folder, discover, discover_folder
 from repro_audit.finish import finish
 from repro_audit.interpreter_pool import InterpreterPool
@@ -28,11 +28,7 @@ def run(arguments: Namespace) -> int:
     """Audits, writes evidence, prints the report."""
     with ExitStack() as shield:
         report, archive = _audit(arguments, arguments.output, QUICK if arguments.quick else tuple(Mode), shield)
-        report = finish(report)
-        path = keep_evidence(report, archive.folder)
-        sign_if_asked(report, archive.folder, arguments)
-        print_report_and_place(report, arguments, f"evidence: {path}")
-    return report.summary.exit_code
+        return conclude(report, archive.folder, arguments)
 
 
 def inventory(arguments: Namespace) -> int:

@@ -15,10 +15,9 @@ from pathlib import Path
 import msgspec
 
 from repro_audit.archive import Archive
-from repro_audit.commands.output import keep_evidence, print_report_and_place, sign_if_asked
+from repro_audit.commands.output import conclude
 from repro_audit.errors import EvidenceError, UsageError
 from repro_audit.exit_codes import ExitCode
-from repro_audit.finish import finish
 from repro_audit.interpreter import Ended, elapsed_ms, worker_command
 from repro_audit.interpreters import interpreter_pair
 from repro_audit.interrupts import uninterrupted
@@ -62,11 +61,7 @@ def script(arguments: Namespace) -> int:
                 module=arguments.module_glob,
             )
             shield.enter_context(uninterrupted())
-        report = finish(report)
-        path = keep_evidence(report, archive.folder)
-        sign_if_asked(report, archive.folder, arguments)
-        print_report_and_place(report, arguments, f"evidence: {path}")
-    return report.summary.exit_code
+        return conclude(report, archive.folder, arguments)
 
 
 @contextmanager

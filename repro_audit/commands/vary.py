@@ -5,12 +5,11 @@ from argparse import Namespace
 from contextlib import ExitStack
 
 from repro_audit.archive import Archive
-from repro_audit.commands.output import keep_evidence, print_report_and_place, sign_if_asked
+from repro_audit.commands.output import conclude
 from repro_audit.commands.run import workload_settings
 from repro_audit.commands.script import prepared_runs, target_of
 from repro_audit.discovery import discover
 from repro_audit.errors import UsageError
-from repro_audit.finish import finish
 from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.interrupts import uninterrupted
 from repro_audit.records import CublasWorkspace, Isolation, Mode
@@ -36,11 +35,7 @@ def vary(arguments: Namespace) -> int:
     with ExitStack() as shield:
         pool = InterpreterPool(Isolation(arguments.isolation), variables)
         report, archive = make(arguments, cublas_workspace, chosen, pool, progress, shield)
-        report = finish(report)
-        path = keep_evidence(report, archive.folder)
-        sign_if_asked(report, archive.folder, arguments)
-        print_report_and_place(report, arguments, f"evidence: {path}")
-    return report.summary.exit_code
+        return conclude(report, archive.folder, arguments)
 
 
 def _workloads_varied(

@@ -70,9 +70,7 @@ def verified_lines(verified: Verified, folder: Path, trust: Trust | None) -> lis
         lines.append(f"  signature:  valid, by {'; '.join(verified.signers)}")
     else:
         signed = (
-            "a signature is there, but no key was given to check it with"
-            if verified.unverified_signatures
-            else ("it is not signed")
+            "a signature is there, but no key was given to check it with" if verified.signed else "it is not signed"
         )
         lines.append(f"  signature:  integrity only: {signed}; whoever can write here can have written all of it")
     return lines

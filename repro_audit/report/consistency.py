@@ -1,7 +1,7 @@
 """What evidence must hold beyond its types: that it speaks of one and the same thing throughout."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import date
 
 import msgspec
@@ -22,6 +22,7 @@ from repro_audit.records import (
     Summary,
     Verdict,
     Volatile,
+    Waiver,
 )
 from repro_audit.script_records import ScriptReport
 from repro_audit.script_verdict import judge_script, summarize_script
@@ -40,7 +41,7 @@ def contradictions(report: AuditReport) -> Iterator[str]:
         if not _DIGEST.fullmatch(workload.sha256):
             yield f"the file digest of workload {workload.name} is no sha256 digest"
     named = [
-        *((f"case {result.case.workload}/{result.case.device}", result) for result in report.cases),
+        *((f"case {result.case.name}", result) for result in report.cases),
         *((f"canary {canary.name}", canary.result) for canary in report.canaries),
     ]
     seen: set[str] = set()
@@ -62,25 +63,24 @@ def contradictions(report: AuditReport) -> Iterator[str]:
 
 def _in_waivers(report: AuditReport) -> Iterator[str]:
     """Applies the waivers again, as of the day of the audit."""
-    faults = list(waiver_faults(report.waivers))
-    yield from faults
-    day = _day(report.volatile)
+    day = yield from _day_for(report.waivers, report.volatile)
     if day is None:
-        yield _NO_DAY
-    elif not faults:
-        for result in report.cases:
-            if case_waivers(result, report.waivers, day) != result.waivers:
-                yield f"the waivers of case {result.case.workload}/{result.case.device} do not accept its finding"
+        return
+    for result in report.cases:
+        if case_waivers(result, report.waivers, day) != result.waivers:
+            yield f"the waivers of case {result.case.name} do not accept its finding"
 
 
-_NO_DAY = "the time when it was started is none"
-
-
-def _day(volatile: Volatile) -> date | None:
+def _day_for(waivers: Sequence[Waiver], volatile: Volatile) -> Generator[str, None, date | None]:
+    """Yields what keeps waivers from being applied; returns the day that they apply on, or None where that is so."""
+    faults = list(waiver_faults(waivers))
+    yield from faults
     try:
-        return day_of(volatile.started)
+        day = day_of(volatile.started)
     except ValueError:
+        yield "the time when it was started is none"
         return None
+    return None if faults else day
 
 
 def script_contradictions(report: ScriptReport) -> Iterator[str]:
@@ -101,10 +101,8 @@ def script_contradictions(report: ScriptReport) -> Iterator[str]:
     if (verdict, reason) != (report.verdict, report.reason):
         told = f"{report.verdict.value} ({report.reason})"
         yield f"its recordings give the verdict {verdict.value} ({reason}), not {told}"
-    yield from waiver_faults(report.waivers)
-    if (day := _day(report.volatile)) is None:
-        yield _NO_DAY
-    elif not any(waiver_faults(report.waivers)) and script_waivers(report, report.waivers, day) != report.waived:
+    day = yield from _day_for(report.waivers, report.volatile)
+    if day is not None and script_waivers(report, report.waivers, day) != report.waived:
         yield "its waivers are not those that accept its finding"
     summary = summarize_script(
         verdict,

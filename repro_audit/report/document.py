@@ -6,8 +6,8 @@ from typing import assert_never
 
 import msgspec
 
-from repro_audit.difference import flattened
 from repro_audit.exit_codes import ExitCode
+from repro_audit.flattened import flattened
 from repro_audit.records import AuditReport, CaseResult, Configuration, Environment, Verdict, Waiver
 from repro_audit.report.curves import case_figures
 from repro_audit.report.evidence import Report
@@ -250,14 +250,8 @@ def _common_sections(report: Report) -> Iterator[Section]:
         )
     yield Section(
         title="How to verify",
-        lines=(
-            "The archive can be checked offline, against itself and against the key of whoever signed it; the same "
-            "runs can be made again, and compared with these.",
-        ),
-        code=(
-            f"repro-audit verify {report.volatile.audit} --key PUBLIC",
-            f"repro-audit reproduce {report.volatile.audit}",
-        ),
+        lines=("The archive can be checked offline, against itself and against the key of whoever signed it.",),
+        code=(f"repro-audit verify {report.volatile.audit} --key PUBLIC",),
     )
     yield _environment_section(report.environment)
     yield _settings_section(report)

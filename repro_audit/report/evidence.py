@@ -46,6 +46,11 @@ def to_yaml(record: Report | Environment) -> str:
     return write(msgspec.to_builtins(record), comment)
 
 
+def to_json(record: Report | Environment) -> str:
+    """A record as JSON, with the same keys."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode() + "\n"
+
+
 def from_yaml(text: str, name: str = "the evidence") -> Report:
     """The report that a text holds.
 

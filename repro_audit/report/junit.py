@@ -1,18 +1,21 @@
 """A report as JUnit XML: a test case for each claim of each case."""
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from repro_audit.attestation import test_outcomes
-from repro_audit.records import AuditReport, Verdict
+from repro_audit.records import AuditReport, Verdict, Waiver
 from repro_audit.report.evidence import Report
 from repro_audit.report.finding import Finding, Level
 from repro_audit.report.findings import findings
 from repro_audit.report.script_findings import script_findings
 from repro_audit.report.variation_matrix import variation_findings
 from repro_audit.script_records import ScriptReport
+from repro_audit.script_verdict import shown_script_verdict
+from repro_audit.verdict import shown_verdict
 from repro_audit.waivers import is_finding
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -28,11 +31,12 @@ def junit_of(report: Report) -> str:
     suite.hostname = _valid(report.volatile.host)
     reasons = dict(_reasons(report))
     durations = _durations(report)
-    for name, outcome in test_outcomes(report):
+    outcomes = list(test_outcomes(report))
+    claims = Counter(name.rpartition("/")[0] for name, _ in outcomes)
+    for name, outcome in outcomes:
         subject, _, claim = name.rpartition("/")
         test = TestCase(_valid(claim), classname=_valid(f"repro_audit.{subject.replace('/', '.')}"))
-        claims = sum(other.rpartition("/")[0] == subject for other, _ in test_outcomes(report))
-        test.time = durations.get(subject, 0) / 1000 / claims
+        test.time = durations.get(subject, 0) / 1000 / claims[subject]
         kind, words, detail = reasons.get(subject, ("", report.summary.statement, ""))
         if outcome == "failed":
             result = Error(_valid(words)) if kind == Verdict.ERROR.value else Failure(_valid(words), kind or "finding")
@@ -61,29 +65,29 @@ def _reasons(report: Report) -> Iterator[tuple[str, tuple[str, str, str]]]:
         case AuditReport():
             found = findings(report)
             for result in report.cases:
-                name = f"{result.case.workload}/{result.case.device}"
-                words = "WAIVED" if result.waivers else result.verdict.value
+                name = result.case.name
+                words = shown_verdict(result)
                 if result.verdict is Verdict.REFUSED and not is_finding(result):
                     words = "REFUSED as documented"
                 whose = f"{result.case.workload} on {result.case.device}:"
-                accepted = "".join(f"; accepted by {one.who} until {one.until}: {one.reason}" for one in result.waivers)
-                yield (
-                    name,
-                    (words, result.reason + accepted, _detail(one for one in found if one.title.startswith(whose))),
-                )
+                own = _detail(one for one in found if one.title.startswith(whose))
+                yield name, (words, result.reason + _accepted(result.waivers), own)
             for canary in report.canaries:
                 yield f"canary/{canary.name}", ("canary", f"expected: {canary.expectation}; {canary.seen}", "")
         case ScriptReport():
-            words = "WAIVED" if report.waived else report.verdict.value
-            accepted = "".join(f"; accepted by {one.who} until {one.until}: {one.reason}" for one in report.waived)
             name = f"{report.settings.script.name}/script"
-            yield name, (words, report.reason + accepted, _detail(iter(script_findings(report))))
+            reason = report.reason + _accepted(report.waived)
+            yield name, (shown_script_verdict(report), reason, _detail(script_findings(report)))
         case _:
             for case in report.cases:
-                yield case.subject, (case.verdict.value, case.reason, _detail(iter(variation_findings(case))))
+                yield case.subject, (case.verdict.value, case.reason, _detail(variation_findings(case)))
 
 
-def _detail(found: Iterator[Finding]) -> str:
+def _accepted(waivers: Iterable[Waiver]) -> str:
+    return "".join(f"; accepted by {one.who} until {one.until}: {one.reason}" for one in waivers)
+
+
+def _detail(found: Iterable[Finding]) -> str:
     return "\n".join(
         "\n".join((f"{one.level.value}: {one.title}", *(f"    {line}" for line in one.lines)))
         for one in found

@@ -119,12 +119,12 @@ def table_content(report: AuditReport) -> tuple[tuple[str, ...], list[list[Text]
         return HEADERS, rows
     costs = {one.case: one.time for one in report.volatile.costs}
     for row, result in zip(rows, report.cases, strict=True):
-        row.append(text(_cost(costs.get(f"{result.case.workload}/{result.case.device}"))))
+        row.append(text(_cost(costs.get(result.case.name))))
     return (*HEADERS, COST_HEADER), rows
 
 
 def _row(result: CaseResult, durations: dict[str, int]) -> list[Text]:
-    milliseconds = durations.get(f"{result.case.workload}/{result.case.device}")
+    milliseconds = durations.get(result.case.name)
     return [
         text(result.case.workload),
         text(result.case.device),
