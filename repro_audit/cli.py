@@ -317,6 +317,17 @@ def _add_archive_commands(commands: "argparse._SubParsersAction[argparse.Argumen
     )
     verify.set_defaults(command=_verify)
 
+    diff = _command(
+        commands,
+        "diff",
+        "two archives side by side: conditions, verdicts, alerts, and where their bits part",
+        "repro-audit diff reports/<archive> reports/<another> --format markdown",
+    )
+    diff.add_argument("first", type=Path, metavar="FIRST", help="an archive folder")
+    diff.add_argument("second", type=Path, metavar="SECOND", help="the one to compare with it")
+    _add_comparison_format(diff)
+    diff.set_defaults(command=_diff)
+
     sign = _command(
         commands,
         "sign",
@@ -374,6 +385,15 @@ def _add_report_files(parser: argparse.ArgumentParser) -> None:
         ("json", "the evidence as JSON"),
     ):
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {words} (- is stdout)")
+
+
+def _add_comparison_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format",
+        choices=("table", "json", "markdown", "html"),
+        default="table",
+        help="what goes to stdout (default: table)",
+    )
 
 
 def _add_signing(parser: argparse.ArgumentParser) -> None:
@@ -586,6 +606,12 @@ def _verify(arguments: argparse.Namespace) -> int:
     from repro_audit.commands.verify import verify
 
     return verify(arguments)
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.diff import diff
+
+    return diff(arguments)
 
 
 def _sign(arguments: argparse.Namespace) -> int:

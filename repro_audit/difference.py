@@ -1,18 +1,19 @@
 """Compares two audits: environments and settings fact by fact, cases by verdict, alerts and bits."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from repro_audit.changes import changes, environment_changes
 from repro_audit.compare import LOSS_LEAF, REFERENCE_RUN, Side, compare
-from repro_audit.difference_records import Bits, CaseDifference, Changed, Difference
+from repro_audit.difference_records import Bits, CaseDifference, Difference
 from repro_audit.errors import EvidenceError
 from repro_audit.flattened import flattened
 from repro_audit.recording import load_recording
 from repro_audit.recording_compare import compare_recordings
-from repro_audit.records import AuditReport, CaseResult, Completed, Environment, Mode, Pairing, States
+from repro_audit.records import AuditReport, CaseResult, Completed, Mode, Pairing, States
 from repro_audit.report.evidence import Report
 from repro_audit.script_records import ScriptReport
 from repro_audit.script_verdict import shown_script_verdict
@@ -32,21 +33,6 @@ class Archived:
         """As it was written."""
         return self.report.volatile.audit
 
-
-_FREE = (
-    "git",
-    "python.executable",
-    "python.compiler",
-    "packages.repro-audit",
-    "packages.rich",
-    "packages.PyYAML",
-    "packages.msgspec",
-    "packages.xxhash",
-    "system.distribution",
-    "system.memory_bytes",
-    "system.release",
-)
-"""Facts of an environment that bits do not depend on: what only the auditing process uses, and what lies elsewhere."""
 
 _FREE_SETTINGS = (
     "workload_paths",
@@ -91,8 +77,8 @@ def differences(first: Archived, second: Archived) -> Difference:
         second=second.name,
         same_result=bool(one.result_digest) and one.result_digest == other.result_digest,
         environment=environment_changes(one.environment, other.environment),
-        settings=tuple(_changes(_settings(one), _settings(other), _FREE_SETTINGS)),
-        subjects=tuple(_changes(_subjects(one), _subjects(other), ())),
+        settings=tuple(changes(_settings(one), _settings(other), _FREE_SETTINGS)),
+        subjects=tuple(changes(_subjects(one), _subjects(other), ())),
         cases=tuple(cases),
     )
 
@@ -105,26 +91,6 @@ def _kind(report: Report) -> str:
             return "of a script"
         case VariationReport():
             return "under variations"
-
-
-def environment_changes(first: Environment, second: Environment) -> tuple[Changed, ...]:
-    """The facts that are others in the second environment."""
-    return tuple(_changes(_facts(first), _facts(second), _FREE))
-
-
-def _changes(first: Mapping[str, str], second: Mapping[str, str], free: tuple[str, ...]) -> Iterator[Changed]:
-    for name in dict.fromkeys((*first, *second)):
-        if first.get(name) != second.get(name):
-            is_free = any(name == one or name.startswith(f"{one}.") for one in free)
-            yield Changed(name=name, first=first.get(name), second=second.get(name), condition=not is_free)
-
-
-def _facts(environment: Environment) -> dict[str, str]:
-    data = msgspec.to_builtins(environment)
-    data["devices"] = {
-        device["name"]: {"description": device["description"], **device["details"]} for device in data["devices"]
-    }
-    return flattened(data)
 
 
 def _settings(report: Report) -> dict[str, str]:
@@ -281,7 +247,7 @@ def _varied_case(name: str, first: VariedCase | None, second: VariedCase | None)
         first_verdict=first.verdict.value if first is not None else None,
         second_verdict=second.verdict.value if second is not None else None,
         bits=Bits.NOT_COMPARED,
-        cells=tuple(_changes(_effects(first), _effects(second), ())),
+        cells=tuple(changes(_effects(first), _effects(second), ())),
     )
     digests = [case.runs[0].digests if case is not None and case.runs else () for case in (first, second)]
     if not all(digests):

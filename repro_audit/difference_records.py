@@ -50,7 +50,16 @@ class CaseDifference(Record, frozen=True, kw_only=True):
     """Ops that only the second audit has alerts of."""
     alerts_lost: tuple[str, ...] = ()
     cells: tuple[Changed, ...] = ()
-    """Of a `vary`: variations that have another effect, and bits under them that are others."""
+    """Of a `vary`: variations that have another effect."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the second audit found anything else in this case than the first."""
+        return (
+            self.first_verdict != self.second_verdict
+            or self.bits is Bits.DIFFER
+            or bool(self.alerts_gained or self.alerts_lost or self.cells)
+        )
 
 
 class Difference(Record, frozen=True, kw_only=True):

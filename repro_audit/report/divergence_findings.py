@@ -35,8 +35,8 @@ def divergences(name: str, result: CaseResult) -> Iterator[Finding]:
                 f"{step_name(divergence.step)}, "
                 f"{divergence.kind.value}, leaf {divergence.leaf}",
                 f"sha256 of {_side(comparison.first)} (first) and {_side(comparison.second)} (second):",
-                f"first:  {_hex(divergence.first)}",
-                f"second: {_hex(divergence.second)}",
+                f"first:  {hex_digits(divergence.first)}",
+                f"second: {hex_digits(divergence.second)}",
                 f"{divergence.differing_leaves} of {divergence.total_leaves} leaves of that step differ",
                 *_distance_lines(divergence),
             ),
@@ -54,7 +54,7 @@ def _side(name: RepeatName) -> str:
     return f"{name.run}, repeat {name.repeat + 1}"
 
 
-def _hex(digest: str | None) -> str:
+def hex_digits(digest: str | None) -> str:
     """A digest without its algorithm: with it, an aligned pair does not fit into 80 columns."""
     return digest.removeprefix("sha256:") if digest else "absent"
 

@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from repro_audit.changes import environment_changes
 from repro_audit.recording import Recorded
 from repro_audit.records import Mode, Verdict
 from repro_audit.report.plain import printable, text
@@ -125,25 +126,8 @@ def _conditions(first: Recording, second: Recording) -> Iterator[str]:
         yield f"recorded with other modes: {modes[0]} and {modes[1]}"
     elif modes[0] != Mode.STRICT.value:
         yield f"recorded with --mode {modes[0]}: no evidence for strict mode"
-    ours, theirs = (_conditions_of(recording) for recording in (first, second))
-    for key in sorted({*ours, *theirs}):
-        if ours.get(key) != theirs.get(key):
-            yield f"other {key}: {ours.get(key, 'absent')} and {theirs.get(key, 'absent')}"
-
-
-def _conditions_of(recording: Recording) -> dict[str, str]:
-    environment = recording.environment
-    if environment is None:
-        return {}
-    devices = {f"device {device.name}": device.description for device in environment.devices}
-    parts = {
-        "python": environment.python,
-        "torch": environment.torch,
-        "package": environment.packages,
-        "system": environment.system,
-        "flag": environment.flags,
-        "variable": environment.variables,
-    }
-    named = {f"{part} {key}": value for part, values in parts.items() for key, value in values.items()}
-    # What PyTorch says of its build fills pages, and its version tells the same.
-    return {key: value for key, value in (named | devices).items() if "\n" not in value}
+    if first.environment is not None and second.environment is not None:
+        for changed in environment_changes(first.environment, second.environment):
+            # What PyTorch says of its build fills pages, and its version tells the same.
+            if changed.condition and "\n" not in f"{changed.first}{changed.second}":
+                yield f"other {changed.name}: {changed.first or 'absent'} and {changed.second or 'absent'}"

@@ -104,7 +104,7 @@ def test_conditions_that_differ_are_named(tmp_path):
     second = recorded(tmp_path / "b", {"main": [loss(), END]}, environment=other, mode=None)
     lines = list(comparison_text(comparison(divergence=divergence()), first, second, (Verdict.FAIL, "x"), ""))
     assert "    note: recorded with other modes: strict and none" in lines
-    assert "    note: other torch version: 2.13.0+cpu and 2.14.0" in lines
+    assert "    note: other torch.version: 2.13.0+cpu and 2.14.0" in lines
     assert not [line for line in lines if "other python" in line]
 
 
