@@ -308,13 +308,7 @@ def _add_archive_commands(commands: "argparse._SubParsersAction[argparse.Argumen
         "repro-audit verify reports/<archive> --key auditor.pub",
     )
     _add_archive_path(verify)
-    trusted = verify.add_mutually_exclusive_group()
-    trusted.add_argument(
-        "--key", type=Path, metavar="PUBLIC", help="demand a signature by this Ed25519 key, from its owner"
-    )
-    trusted.add_argument(
-        "--allowed-signers", type=Path, metavar="FILE", help="demand one by an SSH key of this file, see man ssh-keygen"
-    )
+    _add_trusted(verify)
     verify.set_defaults(command=_verify)
 
     diff = _command(
@@ -327,6 +321,36 @@ def _add_archive_commands(commands: "argparse._SubParsersAction[argparse.Argumen
     diff.add_argument("second", type=Path, metavar="SECOND", help="the one to compare with it")
     _add_comparison_format(diff)
     diff.set_defaults(command=_diff)
+
+    reproduce = _command(
+        commands,
+        "reproduce",
+        "make an archived audit again, here, and compare its bits with the archived ones",
+        "repro-audit reproduce reports/<archive> --key auditor.pub",
+    )
+    _add_archive_path(reproduce)
+    _add_trusted(reproduce)
+    reproduce.add_argument(
+        "--workloads",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="where workloads of your own lie now (repeatable; default: where they lay)",
+    )
+    reproduce.add_argument(
+        "--folder", type=Path, metavar="DIR", help="run a script in this folder (default: where it ran)"
+    )
+    reproduce.add_argument(
+        "--output",
+        type=Path,
+        default=Path("reports"),
+        metavar="DIR",
+        help="where the new archive goes (default: reports)",
+    )
+    _add_comparison_format(reproduce)
+    reproduce.add_argument("-q", "--quiet", action="store_true", help="no progress, and the result alone")
+    reproduce.set_defaults(command=_reproduce)
 
     sign = _command(
         commands,
@@ -385,6 +409,16 @@ def _add_report_files(parser: argparse.ArgumentParser) -> None:
         ("json", "the evidence as JSON"),
     ):
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {words} (- is stdout)")
+
+
+def _add_trusted(parser: argparse.ArgumentParser) -> None:
+    trusted = parser.add_mutually_exclusive_group()
+    trusted.add_argument(
+        "--key", type=Path, metavar="PUBLIC", help="demand a signature by this Ed25519 key, from its owner"
+    )
+    trusted.add_argument(
+        "--allowed-signers", type=Path, metavar="FILE", help="demand one by an SSH key of this file, see man ssh-keygen"
+    )
 
 
 def _add_comparison_format(parser: argparse.ArgumentParser) -> None:
@@ -612,6 +646,12 @@ def _diff(arguments: argparse.Namespace) -> int:
     from repro_audit.commands.diff import diff
 
     return diff(arguments)
+
+
+def _reproduce(arguments: argparse.Namespace) -> int:
+    from repro_audit.commands.reproduce import reproduce
+
+    return reproduce(arguments)
 
 
 def _sign(arguments: argparse.Namespace) -> int:

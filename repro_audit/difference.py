@@ -48,7 +48,6 @@ _FREE_SETTINGS = (
     "copied",
     "linked",
     "script.path",
-    "cublas_workspace.source",
 )
 """Settings that say what to run and how often, and not under which conditions."""
 
@@ -97,7 +96,8 @@ def _settings(report: Report) -> dict[str, str]:
     data = msgspec.to_builtins(report)
     settings = data.get("settings") or data.get("script") or {}
     facts = flattened(settings)
-    facts.pop("script.sha256", None)  # it is a subject
+    for name in ("script.sha256", "cublas_workspace.source"):  # it is a subject; and whose value it is changes nothing
+        facts.pop(name, None)
     if "variations" in data:
         facts |= {f"variation {one['name']}": ":".join(one["values"]) for one in data["variations"]}
     return facts

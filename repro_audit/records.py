@@ -574,7 +574,8 @@ class CublasWorkspace(Record, frozen=True, kw_only=True):
 
     value: str | None
     source: str
-    """``default`` and ``option`` were set by the tool; ``environment`` and ``inherit`` are the user's own."""
+    """``default``, ``option`` and ``archive`` (that of an audit that is made again) were set by the tool;
+    ``environment`` and ``inherit`` are the user's own."""
 
 
 class Settings(Record, frozen=True, kw_only=True):

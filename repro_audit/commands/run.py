@@ -3,6 +3,7 @@
 import os
 import tempfile
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from repro_audit.interpreters import interpreter_pair
 from repro_audit.interrupts import uninterrupted
 from repro_audit.launch import ProcessLauncher
 from repro_audit.plan import ARM_MODES
-from repro_audit.records import AuditReport, CublasWorkspace, Isolation, Mode, Settings
-from repro_audit.report.progress import make_progress
+from repro_audit.records import AuditReport, CublasWorkspace, Isolation, Mode, Settings, WorkloadSource
+from repro_audit.report.progress import Progress, make_progress
 from repro_audit.settings import require_current_folder, resolve_cublas_workspace, worker_environment
 
 QUICK = tuple(mode for mode in Mode if mode not in ARM_MODES)
@@ -44,24 +45,31 @@ def inventory(arguments: Namespace) -> int:
 def _audit(
     arguments: Namespace, output: Path, modes: tuple[Mode, ...], shield: ExitStack
 ) -> tuple[AuditReport, Archive]:
-    """Audits as the command line says.
-
-    Args:
-        shield: Closed when the report is written; a second Ctrl-C must not cost what the first one left.
-    """
+    """Audits as the command line says; see `audit_as` for the shield."""
     require_current_folder()
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
     sources = discover(arguments.selection, arguments.workloads)
-    canaries = {source.name: source for source in discover_folder(canary_folder(), bundled=True)}
     settings = workload_settings(arguments, cublas_workspace, modes)
-    variables = worker_environment(os.environ, cublas_workspace)
+    return audit_as(settings, sources, output, make_progress(quiet=arguments.quiet), shield)
+
+
+def audit_as(
+    settings: Settings, sources: Sequence[WorkloadSource], output: Path, progress: Progress, shield: ExitStack
+) -> tuple[AuditReport, Archive]:
+    """Audits as the settings say.
+
+    Args:
+        output: The folder of the new archive.
+        shield: Closed when the report is written; a second Ctrl-C must not cost what the first one left.
+    """
+    canaries = {source.name: source for source in discover_folder(canary_folder(), bundled=True)}
+    variables = worker_environment(os.environ, settings.cublas_workspace)
     with (
         Archive.fresh(output) as archive,
         interpreter_pair(settings.isolation, variables) as interpreters,
         InterpreterPool(settings.isolation, variables) as pool,
     ):
-        launcher = ProcessLauncher(interpreters, arguments.timeout, pool)
-        progress = make_progress(quiet=arguments.quiet)
+        launcher = ProcessLauncher(interpreters, settings.timeout_ms / 1000, pool)
         report = audit(settings, sources, canaries, launcher, archive, progress)
         shield.enter_context(uninterrupted())
     return report, archive

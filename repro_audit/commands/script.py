@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -48,7 +48,15 @@ def script(arguments: Namespace) -> int:
     with ExitStack() as shield:
         with (
             Archive.fresh(arguments.output) as archive,
-            prepared_runs(arguments, target, cublas_workspace, archive) as (runs, settings),
+            prepared_runs(
+                target,
+                cublas_workspace,
+                archive,
+                copied=arguments.working_directory == "copy",
+                isolation=Isolation(arguments.isolation),
+                timeout_seconds=arguments.timeout,
+                repeats=arguments.repeats or 0,
+            ) as (runs, settings),
         ):
             report = audit_script(
                 settings,
@@ -66,12 +74,22 @@ def script(arguments: Namespace) -> int:
 
 @contextmanager
 def prepared_runs(
-    arguments: Namespace, target: Script, cublas_workspace: CublasWorkspace, archive: Archive
+    target: Script,
+    cublas_workspace: CublasWorkspace,
+    archive: Archive,
+    *,
+    copied: bool,
+    isolation: Isolation,
+    timeout_seconds: float,
+    repeats: int,
 ) -> Iterator[tuple[ScriptRuns, ScriptSettings]]:
     """What makes the runs of a script, and the settings that they are made with; cleared away at the end.
 
     Args:
         archive: Lies in no copy of the working directory.
+        copied: Whether each run gets its own copy of the working directory.
+        timeout_seconds: Of one run.
+        repeats: 0 where how long a run takes is to decide.
     """
     origin = Path.cwd()
     with ExitStack() as stack:
@@ -79,7 +97,7 @@ def prepared_runs(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="repro-audit-script-", ignore_cleanup_errors=True))
         )
         copies: WorkingCopies | None = None
-        if arguments.working_directory == "copy":
+        if copied:
             copies = WorkingCopies(origin, scratch, exclude=(archive.folder.resolve().parent,))
             stack.callback(copies.close)
             copies.prepare()
@@ -90,9 +108,9 @@ def prepared_runs(
             origin=origin,
             copies=copies,
             stdin=stdin,
-            isolation=Isolation(arguments.isolation),
+            isolation=isolation,
             variables=worker_environment(os.environ, cublas_workspace),
-            timeout_seconds=arguments.timeout,
+            timeout_seconds=timeout_seconds,
             scratch=scratch,
         )
         stack.callback(runs.close)
@@ -101,10 +119,10 @@ def prepared_runs(
             ScriptSettings(
                 script=target,
                 working_directory=str(origin),
-                copied=copies is not None,
+                copied=copied,
                 linked=dict(copies.linked) if copies is not None else {},
-                repeats=arguments.repeats or 0,
-                timeout_ms=round(arguments.timeout * 1000),
+                repeats=repeats,
+                timeout_ms=round(timeout_seconds * 1000),
                 isolation=runs.isolation,
                 cublas_workspace=cublas_workspace,
                 variables={},
@@ -124,15 +142,25 @@ def target_of(arguments: Namespace) -> Script:
         arguments.run_module = words[1]
         del words[:2]
     if arguments.run_module is not None:
-        name = arguments.run_module
-        path = find_module(name)
-        if path.name == "__init__.py":  # a package runs by its `__main__`
-            path = path.with_name("__main__.py")
-    elif words:
-        name = words.pop(0)
-        path = Path(name)
-    else:
+        return script_at(arguments.run_module, words, is_module=True)
+    if not words:
         raise UsageError("name a script, or a module with -m: repro-audit script train.py -- --epochs 1")
+    return script_at(words[0], words[1:], is_module=False)
+
+
+def script_at(name: str, arguments: Sequence[str], *, is_module: bool) -> Script:
+    """The script of that name, as seen from the current folder.
+
+    Args:
+        name: A path, or the dotted name of a module.
+
+    Raises:
+        UsageError: It is no file of Python source.
+        WorkloadError: There is no such module.
+    """
+    path = find_module(name) if is_module else Path(name)
+    if is_module and path.name == "__init__.py":  # a package runs by its `__main__`
+        path = path.with_name("__main__.py")
     if path.is_dir():
         raise UsageError(f"{name} is a folder; name the Python file to run, or a package with -m")
     try:
@@ -142,8 +170,8 @@ def target_of(arguments: Namespace) -> Script:
     return Script(
         name=name,
         path=str(path.resolve()),
-        is_module=arguments.run_module is not None,
-        arguments=tuple(words),
+        is_module=is_module,
+        arguments=tuple(arguments),
         sha256=f"sha256:{hashlib.sha256(content).hexdigest()}",
     )
 

@@ -67,7 +67,15 @@ def _script_varied(
     target = target_of(arguments)
     with (
         Archive.fresh(arguments.output) as archive,
-        prepared_runs(arguments, target, cublas_workspace, archive) as (runs, settings),
+        prepared_runs(
+            target,
+            cublas_workspace,
+            archive,
+            copied=arguments.working_directory == "copy",
+            isolation=Isolation(arguments.isolation),
+            timeout_seconds=arguments.timeout,
+            repeats=arguments.repeats,
+        ) as (runs, settings),
         pool,
     ):
         report = vary_script(settings, runs, chosen, pool, archive, progress)

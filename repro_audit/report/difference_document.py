@@ -53,6 +53,17 @@ def difference_sections(difference: Difference) -> Iterator[Section]:
         headers=CASE_HEADERS,
         rows=tuple(tuple(map(printable, _case_row(case))) for case in difference.cases),
     )
+    yield from case_parts(difference)
+    for title, changes in (
+        ("Environment", difference.environment),
+        ("Settings", difference.settings),
+        ("Workloads and scripts", difference.subjects),
+    ):
+        yield changed_section(title, changes)
+
+
+def case_parts(difference: Difference) -> Iterator[Section]:
+    """A section that holds a part for each case that there is more to say of; none where there is none."""
     parts = tuple(
         Section(title=printable(case.case), code=tuple(map(printable, lines)))
         for case in difference.cases
@@ -60,12 +71,6 @@ def difference_sections(difference: Difference) -> Iterator[Section]:
     )
     if parts:
         yield Section(title="What differs in them, and what could not be compared", parts=parts)
-    for title, changes in (
-        ("Environment", difference.environment),
-        ("Settings", difference.settings),
-        ("Workloads and scripts", difference.subjects),
-    ):
-        yield changed_section(title, changes)
 
 
 def changed_section(title: str, changes: Sequence[Changed]) -> Section:

@@ -250,8 +250,14 @@ def _common_sections(report: Report) -> Iterator[Section]:
         )
     yield Section(
         title="How to verify",
-        lines=("The archive can be checked offline, against itself and against the key of whoever signed it.",),
-        code=(f"repro-audit verify {report.volatile.audit} --key PUBLIC",),
+        lines=(
+            "The archive can be checked offline, against itself and against the key of whoever signed it; and the "
+            "audit can be made again, with its bits compared with the archived ones.",
+        ),
+        code=(
+            f"repro-audit verify {report.volatile.audit} --key PUBLIC",
+            f"repro-audit reproduce {report.volatile.audit}",
+        ),
     )
     yield _environment_section(report.environment)
     yield _settings_section(report)

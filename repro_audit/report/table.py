@@ -242,6 +242,7 @@ def cublas_note(workspace: CublasWorkspace) -> str:
         return "CUBLAS_WORKSPACE_CONFIG is not set, and was left so (inherit): cuBLAS need not repeat itself on CUDA"
     words = {
         "default": "set by repro-audit; export it in your own jobs, too",
+        "archive": "as in the archive that is reproduced",
         "option": "set by --cublas-workspace; export it in your own jobs, too",
         "environment": "your environment's own",
         "inherit": "your environment's own, as it stands",
