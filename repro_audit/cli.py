@@ -8,11 +8,24 @@ from pathlib import Path
 from typing import NoReturn
 
 from repro_audit import __version__
-from repro_audit.errors import ReproAuditError, UsageError
+from repro_audit.errors import ReproAuditError
 from repro_audit.exit_codes import ExitCode
 from repro_audit.interrupts import raise_on_signals
+from repro_audit.option_types import (
+    COMMAND_KEYS,
+    DEFAULT_ISOLATION,
+    ISOLATIONS,
+    SELECTION_KEYS,
+    Default,
+    day,
+    device,
+    positive,
+    seconds,
+    seed,
+    step_range,
+)
 from repro_audit.pipes import abandon_stdout
-from repro_audit.settings import CUBLAS_CHOICES, parse_device
+from repro_audit.settings import CUBLAS_CHOICES
 
 EXIT_CODES = """\
 exit codes:
@@ -26,9 +39,6 @@ exit codes:
 
 VERDICTS = ("PASS", "FAIL", "REFUSED", "ERROR", "SKIP")
 """Those of `records.Verdict`, which `--help` need not load."""
-
-SEED_LIMIT = 2**32
-"""NumPy's global generator takes no larger seed (https://numpy.org/doc/stable/reference/random/legacy.html)."""
 
 
 def entry() -> NoReturn:
@@ -50,6 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own, given = _split(_with_signs(sys.argv[1:] if arguments is None else list(arguments)))
         parsed = build_parser().parse_args(own)
         parsed.given = given
+        if hasattr(parsed, "keys"):
+            from repro_audit.configuration import configure
+
+            configure(parsed, os.environ)
         command: Callable[[argparse.Namespace], int] = parsed.command
         code = command(parsed)
         sys.stdout.flush()
@@ -117,8 +131,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_running(run)
     run.add_argument(
         "--repeats",
-        type=_positive,
-        default=1,
+        type=positive,
+        default=Default(1),
         metavar="N",
         help="fresh processes to compare with the reference run: rare divergences need many (default: 1)",
     )
@@ -129,24 +143,28 @@ def build_parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--budget",
-        type=_seconds,
-        default=60.0,
+        type=seconds,
+        default=Default(60.0),
         metavar="SECONDS",
         help="what may be spent on each diverged workload, on finding what decides it (default: 60)",
     )
     run.add_argument(
         "--require-device",
-        type=_device,
+        type=device,
         action="append",
-        default=[],
         metavar="DEVICE",
         help="as --device, but its absence is an ERROR instead of a SKIP (repeatable)",
     )
     run.add_argument(
-        "--output", type=Path, default=Path("reports"), metavar="DIR", help="where archives go (default: reports)"
+        "--output",
+        type=Path,
+        default=Default(Path("reports")),
+        metavar="DIR",
+        help="where archives go (default: reports)",
     )
     _add_report_files(run)
     _add_signing(run)
+    _add_configuration(run, COMMAND_KEYS["run"])
     run.set_defaults(command=_run)
 
     inventory = _command(
@@ -159,6 +177,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_running(inventory)
     _add_report_files(inventory)
     inventory.add_argument("--output", type=Path, metavar="DIR", help="also keep it as YAML in an archive folder there")
+    _add_configuration(inventory, COMMAND_KEYS["inventory"])
     inventory.set_defaults(command=_inventory, require_device=[], repeats=1, budget=0.0)
 
     vary = _command(
@@ -185,16 +204,21 @@ def build_parser() -> argparse.ArgumentParser:
     )
     vary.add_argument(
         "--repeats",
-        type=_positive,
-        default=1,
+        type=positive,
+        default=Default(1),
         metavar="N",
         help="runs for each variation: what differs rarely needs many (default: 1, and 3 where one differs)",
     )
     vary.add_argument(
-        "--output", type=Path, default=Path("reports"), metavar="DIR", help="where archives go (default: reports)"
+        "--output",
+        type=Path,
+        default=Default(Path("reports")),
+        metavar="DIR",
+        help="where archives go (default: reports)",
     )
     _add_report_files(vary)
     _add_signing(vary)
+    _add_configuration(vary, COMMAND_KEYS["vary"])
     vary.set_defaults(command=_vary, require_device=[], budget=0.0)
 
     script = _command(
@@ -206,38 +230,43 @@ def build_parser() -> argparse.ArgumentParser:
     _add_script(script)
     script.add_argument(
         "--repeats",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="fresh processes to compare with the first (default: 5, 3 where a run takes over 3 seconds, 1 over 10)",
     )
     _add_working_directory(script)
     script.add_argument(
-        "--steps", type=_step_range, metavar="A:B", help="trace only the optimizer steps A to B, counted from 1"
+        "--steps", type=step_range, metavar="A:B", help="trace only the optimizer steps A to B, counted from 1"
     )
     script.add_argument("--module", dest="module_glob", metavar="GLOB", help="trace only modules such as encoder.*")
     script.add_argument(
         "--budget",
-        type=_seconds,
-        default=600.0,
+        type=seconds,
+        default=Default(600.0),
         metavar="SECONDS",
         help="what may be spent on finding op and cause once two runs differ (default: 600)",
     )
     script.add_argument(
-        "--timeout", type=_seconds, default=3600.0, metavar="SECONDS", help="limit for one run (default: 3600)"
+        "--timeout", type=seconds, default=Default(3600.0), metavar="SECONDS", help="limit for one run (default: 3600)"
     )
     script.add_argument(
         "--isolation",
-        choices=("fork", "exec"),
-        default="fork" if hasattr(os, "fork") else "exec",
-        help="fork runs from two warm interpreters, or start an interpreter per run (default: %(default)s)",
+        choices=ISOLATIONS,
+        default=Default(DEFAULT_ISOLATION),
+        help=f"fork runs from two warm interpreters, or start an interpreter per run (default: {DEFAULT_ISOLATION})",
     )
     script.add_argument(
-        "--output", type=Path, default=Path("reports"), metavar="DIR", help="where archives go (default: reports)"
+        "--output",
+        type=Path,
+        default=Default(Path("reports")),
+        metavar="DIR",
+        help="where archives go (default: reports)",
     )
     _add_report_files(script)
     _add_signing(script)
     _add_format(script)
     script.add_argument("-q", "--quiet", action="store_true", help="no progress, and one line instead of the report")
+    _add_configuration(script, COMMAND_KEYS["script"])
     script.set_defaults(command=_script)
 
     record = _command(
@@ -261,6 +290,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="the folder of the recording; under torchrun each rank makes its own in it",
     )
+    _add_configuration(record, ("cublas-workspace",))
     record.set_defaults(command=_record)
 
     compare = _command(
@@ -272,6 +302,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     listing = _command(commands, "list", "list the workloads", "repro-audit list 'scatter*'")
     _add_selection(listing)
+    _add_configuration(listing, SELECTION_KEYS)
     listing.set_defaults(command=_list)
 
     show = _command(commands, "show", "redraw the table of an archived audit", "repro-audit show reports/<archive>")
@@ -296,6 +327,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_cublas_workspace(environment)
     _add_format(environment)
+    _add_configuration(environment, ("cublas-workspace",))
     environment.set_defaults(command=_environment)
     return parser
 
@@ -344,12 +376,13 @@ def _add_archive_commands(commands: "argparse._SubParsersAction[argparse.Argumen
     reproduce.add_argument(
         "--output",
         type=Path,
-        default=Path("reports"),
+        default=Default(Path("reports")),
         metavar="DIR",
         help="where the new archive goes (default: reports)",
     )
     _add_comparison_format(reproduce)
     reproduce.add_argument("-q", "--quiet", action="store_true", help="no progress, and the result alone")
+    _add_configuration(reproduce, ("output",))
     reproduce.set_defaults(command=_reproduce)
 
     sign = _command(
@@ -380,9 +413,10 @@ def _add_archive_commands(commands: "argparse._SubParsersAction[argparse.Argumen
     listing.add_argument("--verdict", type=str.upper, choices=(*VERDICTS, "WAIVED"), help="with a case of that verdict")
     listing.add_argument("--workload", metavar="GLOB", help="with a workload, or a script, of that name")
     listing.add_argument("--device", metavar="GLOB", help="with a case on that device")
-    listing.add_argument("--since", type=_day, metavar="DAY", help="made on that day (UTC) or later")
-    listing.add_argument("--until", type=_day, metavar="DAY", help="made on that day or earlier")
+    listing.add_argument("--since", type=day, metavar="DAY", help="made on that day (UTC) or later")
+    listing.add_argument("--until", type=day, metavar="DAY", help="made on that day or earlier")
     listing.add_argument("--format", choices=("table", "json"), default="table", help="(default: table)")
+    _add_configuration(listing, ("output",))
     listing.set_defaults(command=_archive_list)
     showing = _command(
         archives, "show", "tell what an archive holds, file by file", "repro-audit archive show reports/<archive>"
@@ -396,8 +430,9 @@ def _add_archive_commands(commands: "argparse._SubParsersAction[argparse.Argumen
         "repro-audit archive prune --keep 20 --dry-run",
     )
     _add_reports(pruning)
-    pruning.add_argument("--keep", type=_positive, required=True, metavar="N", help="how many to keep")
+    pruning.add_argument("--keep", type=positive, required=True, metavar="N", help="how many to keep")
     pruning.add_argument("--dry-run", action="store_true", help="only tell what would be removed")
+    _add_configuration(pruning, ("output",))
     pruning.set_defaults(command=_archive_prune)
 
 
@@ -441,7 +476,12 @@ def _add_archive_path(parser: argparse.ArgumentParser) -> None:
 
 def _add_reports(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--reports", type=Path, default=Path("reports"), metavar="DIR", help="where archives lie (default: reports)"
+        "--reports",
+        dest="output",
+        type=Path,
+        default=Default(Path("reports")),
+        metavar="DIR",
+        help="where archives lie (default: reports)",
     )
 
 
@@ -453,13 +493,15 @@ def _add_responsible(parser: argparse.ArgumentParser) -> None:
 def _command(
     commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str, example: str
 ) -> argparse.ArgumentParser:
-    return commands.add_parser(
+    parser = commands.add_parser(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
         epilog=f"example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(command_name=name)
+    return parser
 
 
 def _add_script(parser: argparse.ArgumentParser) -> None:
@@ -488,31 +530,45 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         "--workloads",
         type=Path,
         action="append",
-        default=[],
         metavar="PATH",
         help="a file or a folder with workloads of your own (repeatable); without NAME only these are taken",
     )
 
 
+def _add_configuration(parser: argparse.ArgumentParser, keys: tuple[str, ...]) -> None:
+    """Lets these keys of the configuration stand for options that are not given."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="configuration, TOML or YAML (default: repro_audit.yaml, or pyproject.toml with [tool.repro_audit], here "
+        "or in the nearest folder above)",
+    )
+    which.add_argument("--no-config", action="store_true", help="read no configuration file")
+    parser.set_defaults(keys=keys)
+
+
 def _add_running(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
-        type=_device,
+        type=device,
         action="append",
-        default=[],
         metavar="DEVICE",
         help="cpu, cuda or cuda:N (repeatable; default: cpu, and cuda where there is one)",
     )
-    parser.add_argument("--steps", type=_positive, default=2, metavar="N", help="steps per repeat (default: 2)")
-    parser.add_argument("--seed", type=_seed, default=1234, metavar="N", help="seed of every repeat (default: 1234)")
+    parser.add_argument("--steps", type=positive, default=Default(2), metavar="N", help="steps per repeat (default: 2)")
     parser.add_argument(
-        "--timeout", type=_seconds, default=300.0, metavar="SECONDS", help="limit for one run (default: 300)"
+        "--seed", type=seed, default=Default(1234), metavar="N", help="seed of every repeat (default: 1234)"
+    )
+    parser.add_argument(
+        "--timeout", type=seconds, default=Default(300.0), metavar="SECONDS", help="limit for one run (default: 300)"
     )
     parser.add_argument(
         "--isolation",
-        choices=("fork", "exec"),
-        default="fork" if hasattr(os, "fork") else "exec",
-        help="fork runs from two warm interpreters, or start an interpreter per run (default: %(default)s)",
+        choices=ISOLATIONS,
+        default=Default(DEFAULT_ISOLATION),
+        help=f"fork runs from two warm interpreters, or start an interpreter per run (default: {DEFAULT_ISOLATION})",
     )
     _add_cublas_workspace(parser)
     _add_format(parser)
@@ -523,6 +579,7 @@ def _add_cublas_workspace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cublas-workspace",
         choices=CUBLAS_CHOICES,
+        default=Default(None),
         help="CUBLAS_WORKSPACE_CONFIG of the runs; inherit takes the environment as it stands "
         "(default: the environment's own valid value, else :4096:8)",
     )
@@ -532,51 +589,6 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("table", "json", "yaml"), default="table", help="what goes to stdout (default: table)"
     )
-
-
-def _step_range(text: str) -> tuple[int, int]:
-    first, colon, last = text.partition(":")
-    if not colon or not first.isdecimal() or not last.isdecimal() or not 1 <= int(first) <= int(last):
-        raise argparse.ArgumentTypeError(f"{text!r} is no range of steps; write A:B, as in 10:12")
-    return int(first), int(last)
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) >= SEED_LIMIT:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {SEED_LIMIT - 1}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.001 <= seconds <= 10_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0.001 to 10000000")
-    return seconds
-
-
-def _device(text: str) -> str:
-    try:
-        return parse_device(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _day(text: str) -> str:
-    import datetime  # only for whoever asks for a day
-
-    try:
-        return datetime.date.fromisoformat(text).isoformat()
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day; write YYYY-MM-DD") from error
 
 
 # The commands are imported when called: each needs other modules, and `--help` none of them.

@@ -20,6 +20,9 @@ Source: https://docs.nvidia.com/cuda/cublas/#results-reproducibility
 
 CUBLAS_CHOICES = (*CUBLAS_VALUES, "inherit")
 
+PASSPHRASE_VARIABLE = "REPRO_AUDIT_PASSPHRASE"
+"""Holds the passphrase of an encrypted signing key."""
+
 DEFAULT_CUBLAS_VALUE = ":4096:8"
 
 
@@ -67,8 +70,11 @@ def require_current_folder() -> None:
 
 
 def worker_environment(environ: Mapping[str, str], cublas_workspace: "CublasWorkspace") -> dict[str, str]:
-    """The environment of the interpreters: the user's own, with the one variable that strict mode needs."""
-    variables = {name: value for name, value in environ.items() if name != CUBLAS_VARIABLE}
+    """The environment of the interpreters: the user's own, with the one variable that strict mode needs.
+
+    The passphrase of a signing key is nothing for what is audited to read.
+    """
+    variables = {name: value for name, value in environ.items() if name not in (CUBLAS_VARIABLE, PASSPHRASE_VARIABLE)}
     if cublas_workspace.value is not None:
         variables[CUBLAS_VARIABLE] = cublas_workspace.value
     return variables

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from repro_audit.attestation import Signer, Trust
 from repro_audit.errors import UsageError
+from repro_audit.settings import PASSPHRASE_VARIABLE
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-PASSPHRASE_VARIABLE = "REPRO_AUDIT_PASSPHRASE"
 
 SSH_NAMESPACE = "repro-audit"
 """What SSH signatures are made for: one made for something else, an e-mail or a commit, is none for an archive."""

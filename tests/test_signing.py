@@ -102,7 +102,7 @@ def test_openssl_agrees_with_the_signature(tmp_path):
 
     folder = small_archive(tmp_path / "reports")
     write_key_pair(tmp_path / "key")
-    path = sign_archive(folder, tmp_path / "key", Responsible())
+    path = sign_archive(folder, load_signer(tmp_path / "key"), Responsible())
     for envelope in read_envelopes(path.read_bytes()):
         message = pre_authentication_encoding(PAYLOAD_TYPE, base64.b64decode(envelope.payload))
         (tmp_path / "message").write_bytes(message)
@@ -121,7 +121,7 @@ def ssh_key(tmp_path):
 
 def test_an_ssh_key_signs_and_its_owner_is_named(tmp_path, ssh_key):
     folder = small_archive(tmp_path / "reports")
-    sign_archive(folder, ssh_key, Responsible(name="Ada"))
+    sign_archive(folder, load_signer(ssh_key), Responsible(name="Ada"))
     signers = tmp_path / "allowed_signers"
     signers.write_text(f"ada@example.org {ssh_key.with_suffix('.pub').read_text()}")
     verified = verify_archive(folder, load_allowed_signers(signers, folder))
@@ -131,7 +131,7 @@ def test_an_ssh_key_signs_and_its_owner_is_named(tmp_path, ssh_key):
 
 def test_an_ssh_key_that_nobody_allowed_or_for_something_else_is_no_signature(tmp_path, ssh_key):
     folder = small_archive(tmp_path / "reports")
-    sign_archive(folder, ssh_key, Responsible())
+    sign_archive(folder, load_signer(ssh_key), Responsible())
     signers = tmp_path / "allowed_signers"
     public = ssh_key.with_suffix(".pub").read_text()
     for line in ("", "# nobody\n", f'ada@example.org namespaces="git" {public}', "ada@example.org ssh-ed25519 AAAA\n"):
@@ -143,5 +143,5 @@ def test_an_ssh_key_that_nobody_allowed_or_for_something_else_is_no_signature(tm
 def test_an_ed25519_pair_does_not_vouch_for_a_signature_by_ssh(tmp_path, ssh_key):
     folder = small_archive(tmp_path / "reports")
     write_key_pair(tmp_path / "key")
-    sign_archive(folder, ssh_key, Responsible())
+    sign_archive(folder, load_signer(ssh_key), Responsible())
     assert verify_archive(folder, load_public_key(tmp_path / "key.pub", folder)).faults

@@ -17,7 +17,7 @@ from repro_audit.commands.verify import sign_archive
 from repro_audit.errors import EvidenceError
 from repro_audit.finish import finish
 from repro_audit.report import evidence
-from repro_audit.signing import load_public_key, write_key_pair
+from repro_audit.signing import load_public_key, load_signer, write_key_pair
 from repro_audit.verification import verify_archive
 from tests.fakes import FakeLauncher, Unseeded
 from tests.small_archive import small_archive
@@ -32,7 +32,7 @@ def keys(tmp_path_factory):
 @pytest.fixture(scope="module")
 def original(tmp_path_factory, keys):
     folder = small_archive(tmp_path_factory.mktemp("original"))
-    sign_archive(folder, keys[0], Responsible(name="Ada Lovelace", role="auditor"))
+    sign_archive(folder, load_signer(keys[0]), Responsible(name="Ada Lovelace", role="auditor"))
     return folder
 
 
@@ -154,16 +154,16 @@ def test_a_stripped_or_replaced_signature_is_noticed(signed, trust, keys):
     seal(signed)
     assert faults(signed) == ""
     assert "it is not signed" in faults(signed, trust)
-    sign_archive(signed, keys[1], Responsible())
+    sign_archive(signed, load_signer(keys[1]), Responsible())
     assert faults(signed) == ""
     assert "holds no valid signature by the key" in faults(signed, trust)
-    sign_archive(signed, keys[0], Responsible())
+    sign_archive(signed, load_signer(keys[0]), Responsible())
     assert faults(signed, trust) == ""
 
 
 def test_a_signature_of_another_archive_is_none_of_this_one(signed, trust, keys, tmp_path):
     other = small_archive(tmp_path)
-    sign_archive(other, keys[0], Responsible())
+    sign_archive(other, load_signer(keys[0]), Responsible())
     shutil.copy(other / ATTESTATIONS, signed / ATTESTATIONS)
     seal(signed)
     assert f"{ATTESTATIONS} is about other files" in faults(signed, trust)
@@ -242,5 +242,5 @@ def test_what_is_not_whole_is_not_signed(signed, keys, capsys):
 def test_a_signature_that_was_cut_off_can_be_made_again(signed, trust, keys):
     (signed / ATTESTATIONS).write_bytes(b"half of")
     assert faults(signed, trust)
-    sign_archive(signed, keys[0], Responsible())
+    sign_archive(signed, load_signer(keys[0]), Responsible())
     assert faults(signed, trust) == ""

@@ -28,7 +28,7 @@ def list_archives(arguments: Namespace) -> int:
         since=arguments.since,
         until=arguments.until,
     )
-    entries = index(arguments.reports, wanted)
+    entries = index(arguments.output, wanted)
     if arguments.format == "json":
         print(json.dumps([_data(entry) for entry in entries], indent=2))
         return ExitCode.VERIFIED
@@ -38,7 +38,7 @@ def list_archives(arguments: Namespace) -> int:
     for entry in entries:
         table.add_row(text(entry.folder.name), text(entry.kind), text(_result(entry)), text(_digest(entry)))
     console().print(table)
-    print(f"{len(entries)} {'archive' if len(entries) == 1 else 'archives'} in {printable(str(arguments.reports))}")
+    print(f"{len(entries)} {'archive' if len(entries) == 1 else 'archives'} in {printable(str(arguments.output))}")
     return ExitCode.VERIFIED
 
 
@@ -86,7 +86,7 @@ def show_archive(arguments: Namespace) -> int:
 
 def prune(arguments: Namespace) -> int:
     """Removes all whole archives but the newest."""
-    gone = surplus(arguments.reports, arguments.keep)
+    gone = surplus(arguments.output, arguments.keep)
     for entry in gone:
         if not arguments.dry_run:
             remove(entry)

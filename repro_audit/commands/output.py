@@ -7,9 +7,10 @@ from argparse import Namespace
 from pathlib import Path
 
 from repro_audit.checksums import seal
-from repro_audit.commands.reports import append_step_summary, write_reports
+from repro_audit.commands.reports import append_step_summary, require_writable, write_reports
 from repro_audit.commands.terminal import console
-from repro_audit.errors import EvidenceError
+from repro_audit.errors import EvidenceError, UsageError
+from repro_audit.exit_codes import ExitCode
 from repro_audit.finish import ReportType, finish
 from repro_audit.pipes import abandon_stdout
 from repro_audit.records import Environment
@@ -42,13 +43,45 @@ def print_report(report: Report, arguments: Namespace) -> None:
         print_table(report, console())
 
 
-def print_report_and_place(report: Report, arguments: Namespace, place: str) -> None:
-    """Prints the report, then where it lies: on stdout unless that is for programs.
+def require_outputs(arguments: Namespace) -> None:
+    """Makes sure, before anything runs, that what is asked for beside the evidence can be had.
+
+    Adds `signer` to the arguments: who signs, None where nobody does.
+
+    Raises:
+        UsageError: A report cannot be written where it is to go, or the signing key cannot be used.
+    """
+    require_writable(arguments)
+    arguments.signer = None
+    if getattr(arguments, "sign", None) is not None:
+        from repro_audit.signing import load_signer
+
+        arguments.signer = load_signer(arguments.sign)
+
+
+def conclude(found: ReportType, folder: Path, arguments: Namespace) -> int:
+    """Makes evidence of what an audit found, keeps it, signs it where that is asked for, and prints the report.
+
+    Returns:
+        The exit code.
+    """
+    report = finish(found, arguments.configuration, arguments.waivers)
+    path = keep_evidence(report, folder)
+    return print_and_publish(report, arguments, f"evidence: {path}", path.parent)
+
+
+def print_and_publish(report: Report, arguments: Namespace, place: str, folder: Path | None = None) -> int:
+    """Prints the report and where it lies, then signs it and writes the reports that are asked for.
 
     A reader who leaves early does not change what the audit found, nor its exit code.
+
+    Args:
+        place: A line; on stdout unless that is for programs. Empty where there is nothing to say.
+        folder: That of the archive; None where there is none.
+
+    Returns:
+        The exit code: that of the report, or of bad usage where something could not be written and there is no finding.
     """
-    write_reports(report, arguments)
-    append_step_summary(report, os.environ)
     try:
         print_report(report, arguments)
         if arguments.format == "table" and os.environ.get("GITHUB_ACTIONS") == "true":
@@ -59,19 +92,19 @@ def print_report_and_place(report: Report, arguments: Namespace, place: str) -> 
         sys.stdout.flush()
     except BrokenPipeError:
         abandon_stdout()
+    append_step_summary(report, os.environ)
+    code = report.summary.exit_code
+    try:
+        if folder is not None and arguments.signer is not None:
+            from repro_audit.attestation import Responsible
+            from repro_audit.commands.verify import sign_archive
 
-
-def conclude(found: ReportType, folder: Path, arguments: Namespace) -> int:
-    """Makes evidence of what an audit found, keeps it, signs it where that is asked for, and prints the report.
-
-    Returns:
-        The exit code.
-    """
-    report = finish(found)
-    path = keep_evidence(report, folder)
-    sign_if_asked(report, path.parent, arguments)
-    print_report_and_place(report, arguments, f"evidence: {path}")
-    return report.summary.exit_code
+            sign_archive(folder, arguments.signer, Responsible(name=arguments.responsible, role=arguments.role), report)
+        write_reports(report, arguments, folder)
+    except (UsageError, EvidenceError) as error:
+        print(f"repro-audit: {error}", file=sys.stderr)
+        return code if code == ExitCode.FINDING else ExitCode.USAGE
+    return code
 
 
 def keep_evidence(report: Report, folder: Path) -> Path:
@@ -92,19 +125,6 @@ def keep_evidence(report: Report, folder: Path) -> Path:
             file=sys.stderr,
         )
     return saved
-
-
-def sign_if_asked(report: Report, folder: Path, arguments: Namespace) -> None:
-    """Signs a new archive with the key that the command line names.
-
-    Raises:
-        UsageError: The key cannot be used; the archive is whole without a signature.
-    """
-    if arguments.sign is not None:
-        from repro_audit.attestation import Responsible
-        from repro_audit.commands.verify import sign_archive
-
-        sign_archive(folder, arguments.sign, Responsible(name=arguments.responsible, role=arguments.role), report)
 
 
 def print_data(record: Report | Environment, form: str) -> None:

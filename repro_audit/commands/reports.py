@@ -1,6 +1,7 @@
 """``repro-audit report``, and the options that write reports: HTML, JUnit XML, Markdown and JSON from one evidence."""
 
 import gc
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
@@ -26,14 +27,19 @@ def report(arguments: Namespace) -> int:
     gc.disable()  # as for `show`
     if not any(getattr(arguments, one) for one in FORMATS):
         raise UsageError("name a report to write: --html FILE, --junit FILE, --markdown FILE or --json FILE")
-    written = evidence.load(arguments.path)
-    for path in write_reports(written, arguments):
-        print(f"written: {path}")
+    path: Path = arguments.path
+    folder = path if path.is_dir() else path.parent
+    for written in write_reports(evidence.load(path), arguments, folder):
+        print(f"written: {written}")
     return ExitCode.VERIFIED
 
 
-def rendered(report: Report, form: str) -> str:
-    """A report as text in one of the `FORMATS`."""
+def rendered(report: Report, form: str, folder: Path | None = None) -> str:
+    """A report as text in one of the `FORMATS`.
+
+    Args:
+        folder: The archive, whose recordings are drawn where the report is on a script.
+    """
     # Each is imported for itself: whoever asks for one does not wait for the others.
     if form == "junit":
         from repro_audit.report.junit import junit_of
@@ -46,14 +52,34 @@ def rendered(report: Report, form: str) -> str:
     if form == "html":
         from repro_audit.report.html import html_of
 
-        return html_of(document_of(report))
+        return html_of(document_of(report, folder))
     from repro_audit.report.markdown import markdown_of
 
     return markdown_of(document_of(report))
 
 
-def write_reports(report: Report, arguments: Namespace) -> list[Path]:
+def require_writable(arguments: Namespace) -> None:
+    """Makes sure, before an audit, that the reports it is to write have a place.
+
+    Raises:
+        UsageError: One has none.
+    """
+    for form in FORMATS:
+        path: Path | None = getattr(arguments, form, None)
+        if path is None or str(path) == "-":
+            continue
+        if path.is_dir():
+            raise UsageError(f"--{form} {path} is a folder; name a file in it")
+        there = next((folder for folder in path.absolute().parents if folder.exists()), None)
+        if there is None or not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            raise UsageError(f"cannot write --{form} {path}: {there} is no folder that can be written; name another")
+
+
+def write_reports(report: Report, arguments: Namespace, folder: Path | None) -> list[Path]:
     """Writes those that the command line asks for; ``-`` is stdout.
+
+    Args:
+        folder: The archive; None where there is none.
 
     Raises:
         UsageError: One cannot be written; the evidence is.
@@ -63,7 +89,7 @@ def write_reports(report: Report, arguments: Namespace) -> list[Path]:
         path: Path | None = getattr(arguments, form, None)
         if path is None:
             continue
-        text = rendered(report, form)
+        text = rendered(report, form, folder)
         if str(path) == "-":
             sys.stdout.write(text)
             continue

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from repro_audit.archive import Archive
 from repro_audit.audit import audit
-from repro_audit.commands.output import conclude, keep_evidence, print_report_and_place
+from repro_audit.commands.output import conclude, keep_evidence, print_and_publish, require_outputs
 from repro_audit.discovery import canary_folder, discover, discover_folder
 from repro_audit.finish import finish
 from repro_audit.interpreter_pool import InterpreterPool
@@ -36,10 +36,9 @@ def inventory(arguments: Namespace) -> int:
     """Makes the warn_only runs alone and prints their alerts."""
     with tempfile.TemporaryDirectory(prefix="repro-audit-inventory-") as scratch, ExitStack() as shield:
         report, archive = _audit(arguments, arguments.output or Path(scratch), (Mode.WARN_ONLY,), shield)
-        report = finish(report)
+        report = finish(report, arguments.configuration)
         path = keep_evidence(report, archive.folder) if arguments.output else None
-        print_report_and_place(report, arguments, f"archived: {path}" if path else "")
-    return report.summary.exit_code
+        return print_and_publish(report, arguments, f"archived: {path}" if path else "", path.parent if path else None)
 
 
 def _audit(
@@ -47,6 +46,7 @@ def _audit(
 ) -> tuple[AuditReport, Archive]:
     """Audits as the command line says; see `audit_as` for the shield."""
     require_current_folder()
+    require_outputs(arguments)
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
     sources = discover(arguments.selection, arguments.workloads)
     settings = workload_settings(arguments, cublas_workspace, modes)

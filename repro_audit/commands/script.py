@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from repro_audit.archive import Archive
-from repro_audit.commands.output import conclude
+from repro_audit.commands.output import conclude, require_outputs
 from repro_audit.errors import EvidenceError, UsageError
 from repro_audit.exit_codes import ExitCode
 from repro_audit.interpreter import Ended, elapsed_ms, worker_command
@@ -43,6 +43,7 @@ from repro_audit.working_copy import WorkingCopies
 def script(arguments: Namespace) -> int:
     """Audits a script, writes evidence, prints the report."""
     require_current_folder()
+    require_outputs(arguments)
     target = target_of(arguments)
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
     with ExitStack() as shield:

@@ -5,7 +5,7 @@ from argparse import Namespace
 from contextlib import ExitStack
 
 from repro_audit.archive import Archive
-from repro_audit.commands.output import conclude
+from repro_audit.commands.output import conclude, require_outputs
 from repro_audit.commands.run import workload_settings
 from repro_audit.commands.script import prepared_runs, target_of
 from repro_audit.discovery import discover
@@ -24,6 +24,7 @@ from repro_audit.vary_workloads import vary_workloads
 def vary(arguments: Namespace) -> int:
     """Varies, writes evidence, prints the matrix."""
     require_current_folder()
+    require_outputs(arguments)
     cublas_workspace = resolve_cublas_workspace(arguments.cublas_workspace, os.environ)
     of_script = arguments.script is not None or arguments.run_module is not None
     if not of_script and arguments.given:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from repro_audit.attestation import FILE_NAME as ATTESTATIONS
-from repro_audit.attestation import Responsible, Trust, attestations
+from repro_audit.attestation import Responsible, Signer, Trust, attestations
 from repro_audit.checksums import file_digests, seal
 from repro_audit.errors import EvidenceError, UsageError
 from repro_audit.exit_codes import ExitCode
@@ -79,12 +79,16 @@ def verified_lines(verified: Verified, folder: Path, trust: Trust | None) -> lis
 def sign(arguments: Namespace) -> int:
     """Signs an archive that is whole."""
     folder = archive_folder(arguments.path)
-    path = sign_archive(folder, arguments.key, Responsible(name=arguments.responsible, role=arguments.role))
+    from repro_audit.signing import load_signer
+
+    path = sign_archive(
+        folder, load_signer(arguments.key), Responsible(name=arguments.responsible, role=arguments.role)
+    )
     print(f"signed: {path}")
     return ExitCode.VERIFIED
 
 
-def sign_archive(folder: Path, key: Path, responsible: Responsible, report: Report | None = None) -> Path:
+def sign_archive(folder: Path, signer: Signer, responsible: Responsible, report: Report | None = None) -> Path:
     """Writes the signed statements about an archive, and seals it again.
 
     Args:
@@ -97,9 +101,6 @@ def sign_archive(folder: Path, key: Path, responsible: Responsible, report: Repo
         EvidenceError: The archive is not as it was written: nobody should put a name to it.
         UsageError: The key cannot be used, or the archive cannot be written.
     """
-    from repro_audit.signing import load_signer
-
-    signer = load_signer(key)
     if report is None:
         verified = verify_archive(folder, None)
         # A signature that was cut off, or is to be replaced, is no reason not to sign.

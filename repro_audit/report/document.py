@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import assert_never
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from repro_audit.exit_codes import ExitCode
 from repro_audit.flattened import flattened
 from repro_audit.records import AuditReport, CaseResult, Configuration, Environment, Verdict, Waiver
-from repro_audit.report.curves import case_figures
+from repro_audit.report.curves import case_figures, script_figures
 from repro_audit.report.evidence import Report
 from repro_audit.report.finding import Finding
 from repro_audit.report.findings import findings
@@ -75,15 +76,19 @@ class Document:
     sections: tuple[Section, ...]
 
 
-def document_of(report: Report) -> Document:
-    """The document of a report: verdict first, then what was compared and found, then what it rests on."""
+def document_of(report: Report, folder: Path | None = None) -> Document:
+    """The document of a report: verdict first, then what was compared and found, then what it rests on.
+
+    Args:
+        folder: The archive, whose recordings are drawn where the report is on a script.
+    """
     match report:
         case AuditReport():
             title = "Inventory of refused ops" if is_inventory(report.settings) else "Reproducibility audit"
             sections = _audit_sections(report)
         case ScriptReport():
             title = f"Reproducibility audit of {report.settings.script.name}"
-            sections = _script_sections(report)
+            sections = _script_sections(report, folder)
         case VariationReport():
             title = "Reproducibility under variations"
             sections = _variation_sections(report)
@@ -150,7 +155,7 @@ def _audit_sections(report: AuditReport) -> Iterator[Section]:
 
 
 def _case_section(result: CaseResult) -> Section | None:
-    figures = tuple(Figure(svg=svg, caption=caption) for svg, caption in case_figures(result))
+    figures = _drawn(case_figures(result))
     if not figures:
         return None
     return Section(
@@ -159,6 +164,10 @@ def _case_section(result: CaseResult) -> Section | None:
         figures=figures,
         folded=result.verdict is Verdict.PASS,
     )
+
+
+def _drawn(figures: Iterable[tuple[str, str]]) -> tuple[Figure, ...]:
+    return tuple(Figure(svg=svg, caption=caption) for svg, caption in figures)
 
 
 def _inventory_section(report: AuditReport) -> Section:
@@ -179,7 +188,7 @@ def _inventory_section(report: AuditReport) -> Section:
 # ------------------------------------------------------------------------------------------- scripts, variations
 
 
-def _script_sections(report: ScriptReport) -> Iterator[Section]:
+def _script_sections(report: ScriptReport, folder: Path | None) -> Iterator[Section]:
     yield Section(
         title="Runs",
         headers=tuple(header.replace("\n", " ") for header in RUN_HEADERS),
@@ -189,6 +198,13 @@ def _script_sections(report: ScriptReport) -> Iterator[Section]:
     yield from finding_sections(script_findings(report))
     if report.waivers:
         yield _waiver_section(report.waivers)
+    figures = _drawn(script_figures(report, folder)) if folder is not None else ()
+    if figures:
+        yield Section(
+            title="Run by run",
+            lines=("All strict runs laid over each other, and how far each is from the first one.",),
+            figures=figures,
+        )
 
 
 def _variation_sections(report: VariationReport) -> Iterator[Section]:
