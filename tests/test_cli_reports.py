@@ -8,8 +8,8 @@ from junitparser import JUnitXml
 
 from repro_audit import cli
 from repro_audit.commands import reports
-from repro_audit.report import evidence
 from repro_audit.signing import write_key_pair
+from tests import sample_reports
 from tests.small_archive import small_archive
 
 WORKLOAD = """\
@@ -154,11 +154,11 @@ def test_a_step_summary_that_takes_nothing_costs_no_audit(folder, monkeypatch, c
 
 
 def test_the_step_summary_stays_below_what_github_shows(tmp_path, monkeypatch):
-    report = evidence.load(small_archive(tmp_path))
+    report = sample_reports.report()
     summary = tmp_path / "summary.md"
-    summary.write_text("x" * ((1 << 20) - 4500))
+    summary.write_text("x" * ((1 << 20) - 5000))
     reports.append_step_summary(report, {"GITHUB_STEP_SUMMARY": str(summary)})
-    assert 0 < summary.stat().st_size - ((1 << 20) - 4500) <= 3500
+    assert 0 < summary.stat().st_size - ((1 << 20) - 5000) <= 4000
     assert "The rest is left out here" in summary.read_text()
 
 
