@@ -47,34 +47,42 @@ class NoDeclaration:
     """What may have been meant; empty where nothing is near."""
 
 
-def read_declaration(path: Path, class_name: str) -> Declaration | NoDeclaration:
+def read_declaration(path: Path, class_name: str, *, functions: bool = False) -> Declaration | NoDeclaration:
     """What the class of that name in a file declares. The file is read once, at most `FILE_CAP_BYTES` of it.
+
+    Args:
+        functions: A function of that name is a workload, too.
 
     Raises:
         WorkloadError: The file cannot be read or parsed, or what it declares is not as `repro_audit.workload` says.
     """
     content = _content(path)
     tree = _parse(path, content)
+    wanted = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef) if functions else (ast.ClassDef,)
     found = [
         statement
         for statement in _statements(tree.body)
-        if isinstance(statement, ast.ClassDef) and statement.name == class_name
+        if isinstance(statement, wanted) and statement.name == class_name
     ]
     if not found:
         return NoDeclaration(advice=_advice(tree, class_name))
     if len(found) > 1:
         raise WorkloadError(
-            f"{path}:{found[1].lineno}: class {class_name} is defined a second time, so which one would run cannot be "
+            f"{path}:{found[1].lineno}: {'' if functions else 'class '}{class_name} is defined a second time, so which one would run cannot be "
             "told without running the file; keep one"
         )
     node = found[0]
+    sha256 = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    if not isinstance(node, ast.ClassDef):
+        _require_callable(path, node)
+        return Declaration(summary=_first_line(tree), class_summary=_first_line(node), sha256=sha256)
     _require_methods(path, node)
     variants = _variants(path, node)
     refused, refused_variants = _refused(path, node, variants)
     return Declaration(
         summary=_first_line(tree),
         class_summary=_first_line(node),
-        sha256=f"sha256:{hashlib.sha256(content).hexdigest()}",
+        sha256=sha256,
         variants=variants,
         refused=refused,
         refused_variants=refused_variants,
@@ -156,7 +164,7 @@ def _advice(tree: ast.Module, class_name: str) -> str:
     return next((f"did you mean its class {name}?" for name in classes if [name.lower()] == close), "")
 
 
-def _first_line(node: ast.Module | ast.ClassDef) -> str:
+def _first_line(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     first = (ast.get_docstring(node) or "").strip().partition("\n")[0].strip()
     # A lone surrogate in a docstring cannot be written to the evidence.
     return encodable(first)
@@ -170,6 +178,17 @@ def _require_methods(path: Path, node: ast.ClassDef) -> None:
         raise WorkloadError(
             f"{path}:{node.lineno}: class {node.name} has no method {' and no '.join(missing)}; "
             "a workload offers setup(device), step() and state()"
+        )
+
+
+def _require_callable(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    place = f"{path}:{node.lineno}: function {node.name}"
+    if isinstance(node, ast.AsyncFunctionDef):
+        raise WorkloadError(f"{place} is a coroutine, which nothing would await; audit a function that runs it")
+    needed = len(node.args.posonlyargs) + len(node.args.args) - len(node.args.defaults)
+    if needed > 1 or None in node.args.kw_defaults:
+        raise WorkloadError(
+            f"{place} asks for more than the device; audit a function that takes the device, or nothing"
         )
 
 

@@ -161,27 +161,41 @@ def _sources(
 
 
 def _discover_module(item: str) -> Sequence[WorkloadSource]:
-    """A class of an installed or local module, named ``module:Class`` or ``module:Class-variant``."""
+    """A class or function of a module: ``module:Class``, ``module:Class-variant`` or ``module:function``."""
     module, _, rest = item.partition(":")
     class_name, _, variant = rest.partition("-")
-    path = find_module(module)
-    declaration = read_declaration(path, class_name)
+    sources = sources_of_object(module, class_name, find_module(module), importable=True)
+    chosen = [source for source in sources if source.variant == variant] if variant else sources
+    if not chosen:
+        variants = [source.variant for source in sources if source.variant is not None]
+        there = f"it has {', '.join(variants)}" if variants else "it has none"
+        raise WorkloadError(f"{sources[0].path}: class {class_name} has no variant {variant!r}; {there}")
+    return chosen
+
+
+def sources_of_object(module: str, name: str, path: Path, *, importable: bool) -> tuple[WorkloadSource, ...]:
+    """A class or a function of a module, as workloads.
+
+    Args:
+        path: The file of the module.
+        importable: Whether the module is found by its name in a fresh interpreter; else its file is loaded.
+
+    Raises:
+        WorkloadError: The file defines neither of that name, or what it defines is no workload.
+    """
+    declaration = read_declaration(path, name, functions=True)
     if isinstance(declaration, NoDeclaration):
-        advice = declaration.advice or "name the module that defines it, as module:Class"
-        raise WorkloadError(f"{path} defines no class {class_name!r}; {advice}")
+        advice = declaration.advice or "name the module that defines it, as module:Class or module:function"
+        raise WorkloadError(f"{path} defines no class and no function {name!r}; {advice}")
     sources = _sources(
         path,
         declaration,
-        name=f"{module}:{class_name}",
+        name=f"{module}:{name}",
         summary=declaration.class_summary or declaration.summary,
-        module=module,
-        class_name=class_name,
+        module=module if importable else None,
+        class_name=name,
     )
-    chosen = [source for source in sources if source.variant == variant] if variant else sources
-    if not chosen:
-        there = f"it has {', '.join(declaration.variants)}" if declaration.variants else "it has none"
-        raise WorkloadError(f"{path}: class {class_name} has no variant {variant!r}; {there}")
-    return chosen
+    return tuple(sources)
 
 
 def _unique(sources: Sequence[WorkloadSource]) -> tuple[WorkloadSource, ...]:

@@ -427,15 +427,23 @@ def test_a_class_of_a_module_has_its_variants_and_one_can_be_chosen(package, bun
         discover(["mypackage.many:Net-huge"], [], bundled)
 
 
+def test_a_function_of_a_module_is_a_workload_and_a_file_needs_a_class(package, bundled):
+    (package / "mypackage" / "training.py").write_text('def train(device):\n    """Fits."""\n    return 1.0\n')
+    [source] = discover(["mypackage.training:train"], [], bundled)
+    assert (source.name, source.class_name, source.summary) == ("mypackage.training:train", "train", "Fits.")
+    with pytest.raises(WorkloadError, match="has no class Workload"):
+        discover([], [package / "mypackage" / "training.py"], bundled)
+
+
 @pytest.mark.parametrize(
     ("item", "words"),
     [
         (
             "mypackage:Net",
-            r"defines no class 'Net'; it imports Net from mypackage\.models: name the file or the module",
+            r"defines no class and no function 'Net'; it imports Net from mypackage\.models: name the file or the module",
         ),
         ("mypackage.models:net", r"did you mean its class Net\?"),
-        ("mypackage.models:", r"defines no class ''; name the module"),
+        ("mypackage.models:", r"defines no class and no function ''; name the module"),
         ("mypackage.missing:Net", r"no module mypackage\.missing: .*check the name"),
         ("mypackage.models.deeper:Net", r"no module mypackage\.models\.deeper"),
         (

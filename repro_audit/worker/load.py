@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from repro_audit.records import WorkloadSource
+from repro_audit.worker.function_workload import workload_of
 
 
 class ChangedSourceError(Exception):
@@ -41,8 +42,8 @@ def load_class(source: WorkloadSource, folder: str | None = None) -> type[Any]:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module  # pickling and dataclasses look a class's module up here
         spec.loader.exec_module(module)
-    found: type[Any] = getattr(module, source.class_name)
-    return found
+    found: Any = getattr(module, source.class_name)
+    return found if isinstance(found, type) else workload_of(found)
 
 
 def _module_name(stem: str) -> str:
