@@ -67,8 +67,9 @@ def read_declaration(path: Path, class_name: str, *, functions: bool = False) ->
     if not found:
         return NoDeclaration(advice=_advice(tree, class_name))
     if len(found) > 1:
+        kind = "" if functions else "class "
         raise WorkloadError(
-            f"{path}:{found[1].lineno}: {'' if functions else 'class '}{class_name} is defined a second time, so which one would run cannot be "
+            f"{path}:{found[1].lineno}: {kind}{class_name} is defined a second time, so which one would run cannot be "
             "told without running the file; keep one"
         )
     node = found[0]

@@ -440,7 +440,7 @@ def test_a_function_of_a_module_is_a_workload_and_a_file_needs_a_class(package, 
     [
         (
             "mypackage:Net",
-            r"defines no class and no function 'Net'; it imports Net from mypackage\.models: name the file or the module",
+            r"defines no class and no function 'Net'; it imports Net from mypackage\.models: name the file",
         ),
         ("mypackage.models:net", r"did you mean its class Net\?"),
         ("mypackage.models:", r"defines no class and no function ''; name the module"),
