@@ -1,6 +1,7 @@
 """Writes files whole or not at all: a reader, a kill or a power cut never meets half of one."""
 
 import os
+import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
@@ -34,3 +35,14 @@ def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def remove_partial(path: Path) -> None:
+    """Removes what a kill left of attempts to write this file.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    for left in path.parent.iterdir():
+        if re.fullmatch(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.partial", left.name):
+            left.unlink()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from repro_audit.attestation import FILE_NAME as ATTESTATIONS
 from repro_audit.attestation import Responsible, Signer, Trust, attestations
+from repro_audit.checksums import FILE_NAME as SUMS
 from repro_audit.checksums import file_digests, seal
 from repro_audit.errors import EvidenceError, UsageError
 from repro_audit.exit_codes import ExitCode
@@ -14,7 +15,7 @@ from repro_audit.report.evidence import FILE_NAME as EVIDENCE
 from repro_audit.report.evidence import Report
 from repro_audit.report.plain import printable
 from repro_audit.verification import Verified, verify_archive
-from repro_audit.whole_files import write_whole
+from repro_audit.whole_files import remove_partial, write_whole
 
 
 def verify(arguments: Namespace) -> int:
@@ -102,6 +103,11 @@ def sign_archive(folder: Path, signer: Signer, responsible: Responsible, report:
         UsageError: The key cannot be used, or the archive cannot be written.
     """
     if report is None:
+        try:
+            for name in (ATTESTATIONS, SUMS):  # a kill while this archive was signed before is no reason not to sign
+                remove_partial(folder / name)
+        except OSError as error:
+            raise UsageError(f"{folder} cannot be written: {error.strerror or error}; check permissions") from error
         verified = verify_archive(folder, None)
         # A signature that was cut off, or is to be replaced, is no reason not to sign.
         faults = [fault for fault in verified.faults if not fault.startswith(ATTESTATIONS)]
