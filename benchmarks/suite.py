@@ -4,7 +4,7 @@
    PyTorch, arms strict mode and does the same step.
 2. The quick CPU audit of all bundled workloads against one run of the classic smoke script, the default one (with its
    arms, and the cost of strict mode) against the quick one, and all variations of one workload against that script.
-3. ``repro-audit --help``, ``list`` and ``show`` against ``python -c "import torch"``.
+3. ``repro-audit --help``, ``list``, ``show``, ``verify``, ``diff`` and ``report`` against ``python -c "import torch"``.
 4. Digests of a 512 MiB state against a single hashlib thread, and their extra memory (``benchmarks/digest.py``).
 """
 
@@ -132,7 +132,15 @@ def whole_audit(scratch: Path, rounds: int = 3) -> None:
 
 def cold_commands(scratch: Path, rounds: int = 7) -> None:
     archive = next((scratch / "reports").iterdir())
-    commands = {"--help": ["--help"], "list": ["list"], "show": ["show", str(archive)]}
+    page = str(scratch / "page.html")
+    commands = {
+        "--help": ["--help"],
+        "list": ["list"],
+        "show": ["show", str(archive)],
+        "verify": ["verify", str(archive)],
+        "diff": ["diff", str(archive), str(archive)],
+        "report": ["report", str(archive), "--html", page],
+    }
     _python("-c", "import torch")
     imports = []
     times: dict[str, list[float]] = {name: [] for name in commands}

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.small_archive import small_archive
+
 PACKAGE = Path(__file__).resolve().parent.parent / "repro_audit"
 
 WORKER_SIDE = ("repro_audit.worker", "repro_audit.canaries", "repro_audit.bundled_workloads")
@@ -55,6 +57,32 @@ def test_a_command_that_only_informs_imports_neither(arguments):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+    assert done.stdout
+
+
+READING = [
+    ["show", "{archive}"],
+    ["verify", "{archive}"],
+    ["diff", "{archive}", "{archive}"],
+    ["report", "{archive}", "--html", "-", "--junit", "-", "--markdown", "-", "--json", "-"],
+    ["archive", "list", "--reports", "{folder}"],
+    ["archive", "show", "{archive}"],
+]
+
+
+@pytest.mark.parametrize("arguments", READING, ids=lambda arguments: arguments[0])
+def test_a_command_that_reads_an_archive_imports_neither(arguments, tmp_path):
+    archive = small_archive(tmp_path)
+    words = [word.format(archive=archive, folder=tmp_path) for word in arguments]
+    code = (
+        "import sys\n"
+        "from repro_audit import cli\n"
+        f"code = cli.main({words!r})\n"
+        f"sys.stderr.write(' '.join(name for name in {FORBIDDEN!r} if name in sys.modules))\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
 
 
