@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from repro_audit import cli
+from repro_audit.configuration import KEYS, configure
 from repro_audit.report import evidence
 
 KNOWN_BAD = Path(__file__).parent / "known_bad"
@@ -120,12 +122,35 @@ def test_a_fault_of_the_tool_itself_is_reported_without_a_traceback(folder, caps
     report.unlink()
 
 
-@pytest.mark.parametrize("command", ["run", "inventory", "list", "show", "env"])
+COMMANDS = re.findall(r"^    (\w+)(?: |$)", cli.build_parser().format_help(), re.MULTILINE)
+
+ARCHIVE_COMMANDS = ("archive list", "archive show", "archive prune")
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *ARCHIVE_COMMANDS])
 def test_every_command_has_help_with_an_example(command, capsys):
     with pytest.raises(SystemExit) as exit_:
-        cli.main([command, "--help"])
+        cli.main([*command.split(), "--help"])
     assert exit_.value.code == 0
     assert f"repro-audit {command}" in capsys.readouterr().out.partition("example:")[2]
+
+
+def test_the_readme_names_every_command():
+    assert len(COMMANDS) == 16
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    assert [command for command in COMMANDS if not re.search(rf"repro-audit {command}\b|: {command};", readme)] == []
+    assert len(readme.splitlines()) <= 150
+
+
+def test_the_configuration_that_the_readme_shows_is_valid(tmp_path, monkeypatch):
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    (tmp_path / "pyproject.toml").write_text(re.search(r"```toml\n(.*?)```", readme, re.DOTALL)[1])
+    monkeypatch.chdir(tmp_path)
+    arguments = cli.build_parser().parse_args(["run"])
+    configure(arguments, {})
+    assert (arguments.repeats, arguments.waivers[0].workload) == (5, "encoder")
+    for key in KEYS:
+        assert re.search(rf"\b{key}\b", readme), key
 
 
 def test_the_version_is_told(capsys):
