@@ -11,7 +11,8 @@ audit: $(VENV)/.runtime  ## install, then audit this machine
 	$(BIN)/repro-audit run
 
 test: $(VENV)/.development  ## install, then run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not serial" --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m serial
 
 lint: $(VENV)/.development
 	$(BIN)/ruff check $(SOURCES)

@@ -163,11 +163,11 @@ def test_a_script_is_run_again_in_its_folder_or_in_another(tmp_path, monkeypatch
 
 
 def test_a_vary_is_made_again_with_its_variations(audited, tmp_path, capsys):
-    arguments = ["--workloads", str(audited[0]), "--device", "cpu", "--vary=-all,hashseed=1", "--steps", "1"]
+    arguments = ["--workloads", str(audited[0]), "--device", "cpu", "--vary=-all,+tz", "--steps", "1"]
     assert cli.main(["vary", *arguments, "--output", str(tmp_path / "old"), "-q"]) == 0
     capsys.readouterr()
     old = only(tmp_path / "old")
     assert cli.main(["reproduce", str(old), "--output", str(tmp_path / "new"), "--format", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [case["reproduced"] for case in data["cases"]] == ["equal bits"]
-    assert "hashseed" in (only(tmp_path / "new") / "evidence.yaml").read_text()
+    assert "variation: tz" in (only(tmp_path / "new") / "evidence.yaml").read_text()

@@ -21,7 +21,7 @@ from repro_audit.records import (
 from repro_audit.report.findings import findings
 from tests.real import audit_folder
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.serial]
 
 FOLDER = Path(__file__).parent / "known_bad"
 

@@ -6,6 +6,8 @@ from repro_audit.records import Verdict
 from repro_audit.script_records import CauseKind, Finished
 from tests.scripting import audited, line_of
 
+pytestmark = pytest.mark.serial
+
 TRAIN = """
 import os, time, random, torch
 def train(data, seed_net=True):

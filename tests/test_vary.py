@@ -21,7 +21,7 @@ from repro_audit.variations import VARIATIONS
 from repro_audit.vary_workloads import vary_workloads
 from repro_audit.worker.environment import devices
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.serial]
 
 FOLDER = Path(__file__).parent / "varied"
 
