@@ -16,7 +16,6 @@ from repro_audit.errors import UsageError
 from repro_audit.option_types import COMMAND_KEYS, ISOLATIONS, Default, device, positive, seconds, seed
 from repro_audit.records import Configuration, Waiver
 from repro_audit.settings import CUBLAS_CHOICES, PASSPHRASE_VARIABLE, require_current_folder
-from repro_audit.waivers import waiver_faults
 
 TABLE = "repro_audit"
 """Of ``[tool.repro_audit]`` in a pyproject.toml."""
@@ -337,6 +336,8 @@ def _waivers(file: _File) -> tuple[Waiver, ...]:
     items = file.content.get(WAIVERS, [])
     if not isinstance(items, list):
         raise UsageError(f"{WAIVERS} in {file.path} is no list of tables")
+    if not items:
+        return ()
     fields = Waiver.__struct_fields__
     waivers: list[Waiver] = []
     for number, item in enumerate(items, 1):
@@ -351,6 +352,8 @@ def _waivers(file: _File) -> tuple[Waiver, ...]:
             if not isinstance(value, str):
                 raise UsageError(f"{key} of {place} is {value!r}; write it as text, in quotes")
         waivers.append(Waiver(**words))
+    from repro_audit.waivers import waiver_faults  # only whoever has some
+
     if faults := list(waiver_faults(waivers)):
         raise UsageError(f"{file.path}: {'; '.join(faults)}; correct it")
     return tuple(waivers)

@@ -11,8 +11,6 @@ from repro_audit.compare import LOSS_LEAF, REFERENCE_RUN, Side, compare
 from repro_audit.difference_records import Bits, CaseDifference, Difference
 from repro_audit.errors import EvidenceError
 from repro_audit.flattened import flattened
-from repro_audit.recording import load_recording
-from repro_audit.recording_compare import compare_recordings
 from repro_audit.records import AuditReport, CaseResult, Completed, Mode, Pairing, States
 from repro_audit.report.evidence import Report
 from repro_audit.script_records import ScriptReport
@@ -218,6 +216,10 @@ def _script_case(first: Archived, second: Archived, one: ScriptReport, other: Sc
     absent = [str(place) for place in places if not place.is_dir()]
     if absent:
         return msgspec.structs.replace(difference, reason=f"there is no recording {' and no '.join(absent)}")
+    # Only whoever compares scripts waits for these.
+    from repro_audit.recording import load_recording
+    from repro_audit.recording_compare import compare_recordings
+
     compared = compare_recordings(*(load_recording(place) for place in places))
     if compared.divergence is None and compared.results:
         return msgspec.structs.replace(difference, bits=Bits.EQUAL)

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import rfc8785
 
 from repro_audit.variation_records import UNVARIED
@@ -23,6 +24,22 @@ def result_digest(evidence: Data) -> str:
         ValueError: A number in it is too large for canonical JSON.
     """
     return digest_of(result_of(evidence))
+
+
+def has_result_digest(evidence: Data, digest: str) -> bool:
+    """Whether evidence has that digest of the result.
+
+    Canonical JSON takes a while for large evidence. What msgspec writes in order is nearly always the same text; where
+    its hash is the digest, nothing else can be, and where it is not, canonical JSON decides.
+
+    Raises:
+        ValueError: As for `result_digest`.
+    """
+    try:
+        quick = hashlib.sha256(msgspec.json.encode(result_of(evidence), order="sorted")).hexdigest()
+    except UnicodeEncodeError:
+        quick = ""
+    return digest == f"sha256:{quick}" or digest == result_digest(evidence)
 
 
 def digest_of(value: Any) -> str:

@@ -4,7 +4,7 @@ import pytest
 from repro_audit.finish import finish
 from repro_audit.records import Waiver
 from repro_audit.report import evidence
-from repro_audit.result_digest import canonical, digest_of, result_of
+from repro_audit.result_digest import canonical, digest_of, has_result_digest, result_digest, result_of
 from tests import sample_reports, sample_scripts, sample_variations
 from tests.fakes import FakeLauncher, one_ulp, refused_op, repeatable
 from tests.small_archive import small_archive
@@ -101,3 +101,12 @@ def test_what_canonical_json_cannot_hold_is_an_error():
 
 def test_a_lone_surrogate_counts_as_what_the_evidence_has_in_its_place():
     assert canonical(["\udc80"]) == canonical(["\\udc80"])
+
+
+@pytest.mark.parametrize("text", ["plain", "\u00e9\u20ac\U0001f600", '\x00\x1f\x7f"\\/\n\t', "\ud800"])
+def test_the_quick_way_to_accept_a_digest_agrees_with_canonical_json(text):
+    data = msgspec.to_builtins(sample_reports.report())
+    data["tool"] = {text: text, "\ufb33": "1", "\U0001f600": "2"}  # UTF-16 sorts these two the other way round
+    assert has_result_digest(data, result_digest(data))
+    assert not has_result_digest(data | {"tool": {text: "another"}}, result_digest(data))
+    assert not has_result_digest(data, "sha256:" + 64 * "0")

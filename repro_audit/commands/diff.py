@@ -13,7 +13,7 @@ from repro_audit.difference import Archived, differences
 from repro_audit.exit_codes import ExitCode
 from repro_audit.report import evidence
 from repro_audit.report.difference_document import difference_document
-from repro_audit.report.document import Document
+from repro_audit.report.sections import Document
 
 
 def diff(arguments: Namespace) -> int:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from repro_audit.cold_interpreter import ColdInterpreter
-from repro_audit.commands.output import print_data
+from repro_audit.commands.printing import print_data
 from repro_audit.commands.terminal import console
 from repro_audit.exit_codes import ExitCode
 from repro_audit.launch import ProcessLauncher

@@ -1,4 +1,4 @@
-"""Keeps a report, and prints it in the form that was asked for."""
+"""Keeps what an audit found, and publishes it as the command line asks for."""
 
 import os
 import sys
@@ -7,40 +7,15 @@ from argparse import Namespace
 from pathlib import Path
 
 from repro_audit.checksums import seal
+from repro_audit.commands.printing import print_report
 from repro_audit.commands.reports import append_step_summary, require_writable, write_reports
-from repro_audit.commands.terminal import console
 from repro_audit.errors import EvidenceError, UsageError
 from repro_audit.exit_codes import ExitCode
 from repro_audit.finish import ReportType, finish
 from repro_audit.pipes import abandon_stdout
-from repro_audit.records import Environment
 from repro_audit.report import evidence
 from repro_audit.report.annotations import annotations
 from repro_audit.report.evidence import Report
-from repro_audit.report.inventory import print_inventory
-from repro_audit.report.plain import printable
-from repro_audit.report.script_table import print_report as print_script_table
-from repro_audit.report.table import print_report as print_table
-from repro_audit.report.variation_matrix import print_matrix
-from repro_audit.script_records import ScriptReport
-from repro_audit.variation_records import VariationReport
-from repro_audit.verdict import is_inventory
-
-
-def print_report(report: Report, arguments: Namespace) -> None:
-    """Prints a report in the form that the command line asks for."""
-    if arguments.format != "table":
-        print_data(report, arguments.format)
-    elif getattr(arguments, "quiet", False):
-        print(printable(report.summary.statement))
-    elif isinstance(report, ScriptReport):
-        print_script_table(report, console())
-    elif isinstance(report, VariationReport):
-        print_matrix(report, console())
-    elif is_inventory(report.settings):
-        print_inventory(report, console())
-    else:
-        print_table(report, console())
 
 
 def require_outputs(arguments: Namespace) -> None:
@@ -125,11 +100,3 @@ def keep_evidence(report: Report, folder: Path) -> Path:
             file=sys.stderr,
         )
     return saved
-
-
-def print_data(record: Report | Environment, form: str) -> None:
-    """Prints a record for programs."""
-    if form == "yaml":
-        print(evidence.to_yaml(record), end="")
-    else:
-        print(evidence.to_json(record), end="")

@@ -3,7 +3,7 @@
 import gc
 from argparse import Namespace
 
-from repro_audit.commands.output import print_report
+from repro_audit.commands.printing import print_report
 from repro_audit.exit_codes import ExitCode
 from repro_audit.report import evidence
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from repro_audit.difference_records import Bits, CaseDifference, Changed, Difference
 from repro_audit.records import Loss
 from repro_audit.report.divergence_findings import hex_digits
-from repro_audit.report.document import Document, Section
 from repro_audit.report.finding import step_name
 from repro_audit.report.plain import printable
 from repro_audit.report.script_findings import divergence_lines
+from repro_audit.report.sections import Document, Section
 
 ABSENT = "absent"
 

@@ -1,7 +1,6 @@
 """A report as headings, sentences, tables and figures: what HTML and Markdown are drawn from."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
@@ -21,6 +20,7 @@ from repro_audit.report.plain import printable
 from repro_audit.report.script_findings import script_findings
 from repro_audit.report.script_table import RUN_HEADERS, run_rows
 from repro_audit.report.script_table import notes_below as script_notes
+from repro_audit.report.sections import Document, Figure, Section
 from repro_audit.report.table import notes_below, table_content
 from repro_audit.report.variation_matrix import held_lines, matrix_rows, variation_findings
 from repro_audit.script_records import ScriptReport
@@ -35,45 +35,6 @@ VERDICT_WORDS = {
     ExitCode.INTERRUPTED: "INTERRUPTED",
 }
 """The whole in a word, by exit code."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A drawing, and in words what is to be seen in it."""
-
-    svg: str
-    caption: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """A part of a document."""
-
-    title: str
-    lines: tuple[str, ...] = ()
-    headers: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    code: tuple[str, ...] = ()
-    """Shown with all its spaces."""
-    figures: tuple[Figure, ...] = ()
-    parts: tuple["Section", ...] = ()
-    kind: str = ""
-    """``finding``, ``incomplete``, ``waived`` or ``note`` where it is a finding."""
-    folded: bool = False
-    """Of use to few: HTML shows its title alone until it is opened, Markdown leaves it out."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Document:
-    """A whole report."""
-
-    title: str
-    verdict: str
-    """A word."""
-    statement: str
-    facts: tuple[tuple[str, str], ...]
-    """When, where, with what: names and values."""
-    sections: tuple[Section, ...]
 
 
 def document_of(report: Report, folder: Path | None = None) -> Document:

@@ -13,7 +13,7 @@ from repro_audit.records import SCHEMA_VERSION, AuditReport, Environment
 from repro_audit.report.consistency import contradictions, script_contradictions, variation_contradictions
 from repro_audit.report.plain import printable
 from repro_audit.report.yaml_text import YamlTextError, read, write
-from repro_audit.result_digest import result_digest
+from repro_audit.result_digest import has_result_digest, result_digest
 from repro_audit.script_records import RECORDING_SCHEMA_VERSION, ScriptReport
 from repro_audit.variation_records import VARIATION_SCHEMA_VERSION, VariationReport
 from repro_audit.whole_files import write_whole
@@ -95,12 +95,10 @@ def _digest_faults(content: dict[str, object], version: int, report: Report) -> 
     if version < DIGESTED_SINCE:
         return  # there was none
     try:
-        digest = result_digest(content)
+        if not has_result_digest(content, report.result_digest):
+            yield f"its result has the digest {result_digest(content)}, not {report.result_digest}"
     except (ValueError, KeyError, TypeError, AttributeError):
         yield "what it found has no digest"
-        return
-    if digest != report.result_digest:
-        yield f"its result has the digest {digest}, not {report.result_digest}"
 
 
 def _contradictions(report: Report) -> Iterator[str]:

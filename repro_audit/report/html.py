@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro_audit.report.document import Document
+from repro_audit.report.sections import Document
 
 if TYPE_CHECKING:
     from jinja2 import Template

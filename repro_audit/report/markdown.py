@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from repro_audit.report.document import Document, Section
+from repro_audit.report.sections import Document, Section
 
 MAXIMUM_BYTES = 900 * 1024
 """GitHub takes no step summary over 1 MiB

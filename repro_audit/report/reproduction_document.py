@@ -2,8 +2,8 @@
 
 from repro_audit.exit_codes import ExitCode
 from repro_audit.report.difference_document import case_parts, changed_section
-from repro_audit.report.document import Document, Section
 from repro_audit.report.plain import printable
+from repro_audit.report.sections import Document, Section
 from repro_audit.reproduction import Reproduction
 
 _WORDS = {

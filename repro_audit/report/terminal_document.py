@@ -8,8 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from repro_audit.report.document import Document, Section
 from repro_audit.report.plain import text
+from repro_audit.report.sections import Document, Section
 
 _INDENT = 4
 

@@ -2,8 +2,9 @@ import re
 
 import msgspec
 
-from repro_audit.report.document import Document, Section, document_of
+from repro_audit.report.document import document_of
 from repro_audit.report.markdown import MAXIMUM_ROWS, escaped, markdown_of
+from repro_audit.report.sections import Document, Section
 from tests import sample_reports, sample_scripts, sample_variations
 
 
