@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from repro_audit.errors import EvidenceError
 from repro_audit.records import SCHEMA_VERSION, FailureKind
 from repro_audit.report import evidence
+from repro_audit.signing import load_public_key
+from repro_audit.verification import verify_archive
 from tests import sample_reports, sample_scripts, sample_variations
 
 GOLDEN = Path(__file__).with_name("golden_evidence.yaml")
@@ -271,8 +273,12 @@ def test_an_error_stays_short_whatever_the_file_holds():
     assert len(refusal(f"schema_version: 1\n? {'a' * 100_000}\n: 1\n...\n")) < 1000
 
 
-def test_the_archived_example_is_sound_evidence_of_an_audit_that_caught_its_canaries():
-    example = evidence.load(Path(__file__).parents[2] / "reports" / "example-cpu")
-    assert example.summary.canaries_caught
-    assert example.summary.exit_code == 0
-    assert len(example.cases) > 60
+def test_the_archived_example_is_whole_signed_and_of_an_audit_that_caught_its_canaries():
+    place = Path(__file__).parents[2] / "reports" / "example"
+    [folder] = [path for path in place.iterdir() if path.is_dir()]
+    verified = verify_archive(folder, load_public_key(place / "auditor.pub", folder))
+    assert verified.faults == ()
+    assert verified.signers
+    assert verified.report.summary.canaries_caught
+    assert verified.report.summary.exit_code == 0
+    assert len(verified.report.cases) > 5
