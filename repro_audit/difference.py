@@ -72,7 +72,8 @@ def differences(first: Archived, second: Archived) -> Difference:
     return Difference(
         first=first.name,
         second=second.name,
-        same_result=bool(one.result_digest) and one.result_digest == other.result_digest,
+        first_digest=one.result_digest,
+        second_digest=other.result_digest,
         environment=environment_changes(one.environment, other.environment),
         settings=tuple(changes(_settings(one), _settings(other), _FREE_SETTINGS)),
         subjects=tuple(changes(_subjects(one), _subjects(other), ())),

@@ -68,13 +68,19 @@ class Difference(Record, frozen=True, kw_only=True):
     first: str
     """Name of the archive."""
     second: str
-    same_result: bool
-    """Whether the digests of the results are equal."""
+    first_digest: str
+    """Of the result; empty in evidence of schema 1."""
+    second_digest: str
     environment: tuple[Changed, ...]
     settings: tuple[Changed, ...]
     subjects: tuple[Changed, ...]
     """Files of workloads, or the script, that have another digest."""
     cases: tuple[CaseDifference, ...]
+
+    @property
+    def same_result(self) -> bool:
+        """Whether the digests of the results are equal."""
+        return bool(self.first_digest) and self.first_digest == self.second_digest
 
     @property
     def conditions(self) -> tuple[Changed, ...]:

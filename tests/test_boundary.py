@@ -64,7 +64,7 @@ READING = [
     ["show", "{archive}"],
     ["verify", "{archive}"],
     ["diff", "{archive}", "{archive}"],
-    ["report", "{archive}", "--html", "-", "--junit", "-", "--markdown", "-", "--json", "-"],
+    ["report", "{archive}", "--html", "-", "--junit", "{folder}/a", "--markdown", "{folder}/b", "--json", "{folder}/c"],
     ["archive", "list", "--reports", "{folder}"],
     ["archive", "show", "{archive}"],
 ]

@@ -101,6 +101,16 @@ def test_what_cannot_be_had_is_told_before_anything_runs(folder, capsys, options
     assert not (folder / "reports").exists()
 
 
+def test_a_report_on_stdout_has_it_for_itself(folder, capsys):
+    assert run("good", "--junit", "-") == 0
+    out, err = capsys.readouterr()
+    assert JUnitXml.fromstring(out.encode()).failures == 0
+    assert "evidence: " in err
+    assert run("good", "--junit", "-", "--html", "-") == 2
+    assert "only one report can go to stdout" in capsys.readouterr().err
+    assert len(list((folder / "reports").iterdir())) == 1
+
+
 def test_a_report_that_fails_to_be_written_costs_neither_table_nor_finding(folder, capsys, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")

@@ -1,5 +1,7 @@
 import json
 import re
+import shutil
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -132,6 +134,14 @@ def test_settings_and_the_files_of_workloads_are_compared(tmp_path):
     assert {one.name: one.condition for one in found.settings} == {"steps": True, "timeout_ms": False}
     assert found.cases[0].bits is Bits.DIFFER  # a step is absent
     assert found.cases[0].divergence.kind.value == "structure"
+
+
+def test_evidence_of_the_first_schema_is_compared_and_has_no_digest(tmp_path, capsys):
+    old = tmp_path / "old"
+    old.mkdir()
+    shutil.copy(Path(__file__).parent / "report" / "evidence_of_schema_1.yaml", old / "evidence.yaml")
+    assert cli.main(["diff", str(old), str(old)]) == 0
+    assert "evidence of schema 1 has none" in capsys.readouterr().out
 
 
 def test_audits_of_two_kinds_have_nothing_to_compare(tmp_path, capsys):

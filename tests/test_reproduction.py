@@ -13,7 +13,14 @@ def case(first="PASS", second="PASS", bits=Bits.EQUAL, **fields):
 
 def judged(*cases, environment=(), trusted=True):
     difference = Difference(
-        first="a", second="b", same_result=False, environment=environment, settings=(), subjects=(), cases=cases
+        first="a",
+        second="b",
+        first_digest="",
+        second_digest="",
+        environment=environment,
+        settings=(),
+        subjects=(),
+        cases=cases,
     )
     return reproduction(difference, trusted=trusted)
 

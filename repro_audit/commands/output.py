@@ -8,7 +8,7 @@ from pathlib import Path
 
 from repro_audit.checksums import seal
 from repro_audit.commands.printing import print_report
-from repro_audit.commands.reports import append_step_summary, require_writable, write_reports
+from repro_audit.commands.reports import append_step_summary, require_writable, takes_stdout, write_reports
 from repro_audit.errors import EvidenceError, UsageError
 from repro_audit.exit_codes import ExitCode
 from repro_audit.finish import ReportType, finish
@@ -51,19 +51,21 @@ def print_and_publish(report: Report, arguments: Namespace, place: str, folder: 
     A reader who leaves early does not change what the audit found, nor its exit code.
 
     Args:
-        place: A line; on stdout unless that is for programs. Empty where there is nothing to say.
+        place: A line; on stdout unless that is for programs, or for a report. Empty where there is nothing to say.
         folder: That of the archive; None where there is none.
 
     Returns:
         The exit code: that of the report, or of bad usage where something could not be written and there is no finding.
     """
+    is_free = not takes_stdout(arguments)
     try:
-        print_report(report, arguments)
-        if arguments.format == "table" and os.environ.get("GITHUB_ACTIONS") == "true":
+        if is_free:
+            print_report(report, arguments)
+        if is_free and arguments.format == "table" and os.environ.get("GITHUB_ACTIONS") == "true":
             for line in annotations(report):
                 print(line)
         if place:
-            print(place, file=sys.stdout if arguments.format == "table" else sys.stderr)
+            print(place, file=sys.stdout if is_free and arguments.format == "table" else sys.stderr)
         sys.stdout.flush()
     except BrokenPipeError:
         abandon_stdout()

@@ -27,6 +27,7 @@ def report(arguments: Namespace) -> int:
     gc.disable()  # as for `show`
     if not any(getattr(arguments, one) for one in FORMATS):
         raise UsageError("name a report to write: --html FILE, --junit FILE, --markdown FILE or --json FILE")
+    require_writable(arguments)
     path: Path = arguments.path
     folder = path if path.is_dir() else path.parent
     for written in write_reports(evidence.load(path), arguments, folder):
@@ -62,8 +63,10 @@ def require_writable(arguments: Namespace) -> None:
     """Makes sure, before an audit, that the reports it is to write have a place.
 
     Raises:
-        UsageError: One has none.
+        UsageError: One has none, or two are to go to stdout.
     """
+    if sum(_is_stdout(arguments, form) for form in FORMATS) > 1:
+        raise UsageError("only one report can go to stdout; name files for the others")
     for form in FORMATS:
         path: Path | None = getattr(arguments, form, None)
         if path is None or str(path) == "-":
@@ -103,6 +106,15 @@ def write_reports(report: Report, arguments: Namespace, folder: Path | None) -> 
             ) from error
         paths.append(path)
     return paths
+
+
+def takes_stdout(arguments: Namespace) -> bool:
+    """Whether a report goes to stdout, where nothing else may then stand."""
+    return any(_is_stdout(arguments, form) for form in FORMATS)
+
+
+def _is_stdout(arguments: Namespace, form: str) -> bool:
+    return str(getattr(arguments, form, None)) == "-"
 
 
 def append_step_summary(report: Report, environ: Mapping[str, str]) -> None:

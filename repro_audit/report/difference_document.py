@@ -27,10 +27,16 @@ def difference_document(difference: Difference) -> Document:
         facts=(
             ("first", printable(difference.first)),
             ("second", printable(difference.second)),
-            ("digests of the results", "equal" if difference.same_result else "not equal"),
+            ("digests of the results", _digests(difference)),
         ),
         sections=tuple(difference_sections(difference)),
     )
+
+
+def _digests(difference: Difference) -> str:
+    if not (difference.first_digest and difference.second_digest):
+        return "not in both: evidence of schema 1 has none"
+    return "equal" if difference.same_result else "not equal, as settings and whatever was found are part of them"
 
 
 def difference_statement(difference: Difference) -> str:
