@@ -24,7 +24,7 @@ class Reproduced(StrEnum):
     """No finding: nothing was promised beyond the conditions of the archive."""
     LOST = "no longer passes"
     """Passed when it was archived, and fails or is refused now, whatever the conditions are: a finding."""
-    SAME_VERDICT = "same verdict, no bits"
+    SAME_VERDICT = "same verdict, no bits to compare"
     """Did not pass when it was archived, and has no bits that could be compared."""
     NOT_COMPARED = "not compared"
 
