@@ -142,6 +142,14 @@ def test_the_readme_names_every_command():
     assert len(readme.splitlines()) <= 150
 
 
+def test_the_job_that_the_readme_shows_runs_commands_that_there_are():
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    job = yaml.safe_load(re.search(r"```yaml\n(.*?)```", readme, re.DOTALL)[1])["jobs"]["reproducibility"]
+    commands = [step["run"].split() for step in job["steps"] if "repro-audit run" in step.get("run", "")]
+    [words] = commands
+    assert cli.build_parser().parse_args(words[1:]).junit == Path("reports/audit.xml")
+
+
 def test_the_configuration_that_the_readme_shows_is_valid(tmp_path, monkeypatch):
     readme = (Path(__file__).parent.parent / "README.md").read_text()
     (tmp_path / "pyproject.toml").write_text(re.search(r"```toml\n(.*?)```", readme, re.DOTALL)[1])

@@ -9,7 +9,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -49,15 +49,7 @@ def script(arguments: Namespace) -> int:
     with ExitStack() as shield:
         with (
             Archive.fresh(arguments.output) as archive,
-            prepared_runs(
-                target,
-                cublas_workspace,
-                archive,
-                copied=arguments.working_directory == "copy",
-                isolation=Isolation(arguments.isolation),
-                timeout_seconds=arguments.timeout,
-                repeats=arguments.repeats or 0,
-            ) as (runs, settings),
+            asked_runs(arguments, target, cublas_workspace, archive) as (runs, settings),
         ):
             report = audit_script(
                 settings,
@@ -71,6 +63,21 @@ def script(arguments: Namespace) -> int:
             )
             shield.enter_context(uninterrupted())
         return conclude(report, archive.folder, arguments)
+
+
+def asked_runs(
+    arguments: Namespace, target: Script, cublas_workspace: CublasWorkspace, archive: Archive
+) -> AbstractContextManager[tuple[ScriptRuns, ScriptSettings]]:
+    """What `prepared_runs` gives for what the command line asks for."""
+    return prepared_runs(
+        target,
+        cublas_workspace,
+        archive,
+        copied=arguments.working_directory == "copy",
+        isolation=Isolation(arguments.isolation),
+        timeout_seconds=arguments.timeout,
+        repeats=arguments.repeats or 0,
+    )
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from repro_audit.archive import Archive
 from repro_audit.commands.output import conclude, require_outputs
 from repro_audit.commands.run import workload_settings
-from repro_audit.commands.script import prepared_runs, target_of
+from repro_audit.commands.script import asked_runs, target_of
 from repro_audit.discovery import discover
 from repro_audit.errors import UsageError
 from repro_audit.interpreter_pool import InterpreterPool
@@ -68,15 +68,7 @@ def _script_varied(
     target = target_of(arguments)
     with (
         Archive.fresh(arguments.output) as archive,
-        prepared_runs(
-            target,
-            cublas_workspace,
-            archive,
-            copied=arguments.working_directory == "copy",
-            isolation=Isolation(arguments.isolation),
-            timeout_seconds=arguments.timeout,
-            repeats=arguments.repeats,
-        ) as (runs, settings),
+        asked_runs(arguments, target, cublas_workspace, archive) as (runs, settings),
         pool,
     ):
         report = vary_script(settings, runs, chosen, pool, archive, progress)
