@@ -289,19 +289,23 @@ def _toml(text: str, path: Path) -> Mapping[str, object] | None:
 def _yaml(text: str) -> Mapping[str, object]:
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
         """Refuses a key that stands twice, of which PyYAML takes the last."""
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            for key in keys:
-                if keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key!r} stands twice", node.start_mark
-                    )
-            return super().construct_mapping(node, deep)
+            if len(set(keys)) < len(keys):
+                twice = next(key for number, key in enumerate(keys) if key in keys[:number])
+                problem = f"the key {twice!r} stands twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+            constructed: dict[object, object] = super().construct_mapping(node, deep)
+            return constructed
 
     try:
+        for event in yaml.parse(text, Loader):
+            if isinstance(event, yaml.AliasEvent):  # a few of them make a small file large
+                line = event.start_mark.line + 1 if event.start_mark else 0
+                raise ValueError(f"line {line} has an alias; write the value itself")
         content = yaml.load(text, Loader)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error

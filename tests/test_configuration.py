@@ -215,6 +215,9 @@ def test_what_is_not_valid_is_refused_with_its_place(folder, text, message):
     [
         ("seed: 1\nseed: 2", "the key 'seed' stands twice"),
         ("- seed", "no mapping"),
+        ("seed: &a [1]\nrepeats: *a", "line 2 has an alias"),
+        ("".join(f"k{n}: 1\n" for n in range(60_000)), "has a key 'k0'"),
+        ("k: 1\n" * 60_000, "the key 'k' stands twice"),
         ("seed: !!python/object:os.system {}", "cannot be read"),
         ("seed: [", "cannot be read"),
         ("a: " + "[" * 5000, "nested too deeply|cannot be read"),
