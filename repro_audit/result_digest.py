@@ -29,17 +29,19 @@ def result_digest(evidence: Data) -> str:
 def has_result_digest(evidence: Data, digest: str) -> bool:
     """Whether evidence has that digest of the result.
 
-    Canonical JSON takes a while for large evidence. What msgspec writes in order is nearly always the same text; where
-    its hash is the digest, nothing else can be, and where it is not, canonical JSON decides.
+    Canonical JSON takes a while for large evidence. As long as all is ASCII, what msgspec writes in order is the same
+    text; where that has another digest, or is not ASCII, canonical JSON decides.
 
     Raises:
         ValueError: As for `result_digest`.
     """
     try:
-        quick = hashlib.sha256(msgspec.json.encode(result_of(evidence), order="sorted")).hexdigest()
+        quick = msgspec.json.encode(result_of(evidence), order="sorted")
     except UnicodeEncodeError:
-        quick = ""
-    return digest == f"sha256:{quick}" or digest == result_digest(evidence)
+        quick = b"\xff"
+    if quick.isascii() and digest == f"sha256:{hashlib.sha256(quick).hexdigest()}":
+        return True
+    return digest == result_digest(evidence)
 
 
 def digest_of(value: Any) -> str:

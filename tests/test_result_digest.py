@@ -110,3 +110,8 @@ def test_the_quick_way_to_accept_a_digest_agrees_with_canonical_json(text):
     assert has_result_digest(data, result_digest(data))
     assert not has_result_digest(data | {"tool": {text: "another"}}, result_digest(data))
     assert not has_result_digest(data, "sha256:" + 64 * "0")
+
+
+def test_the_quick_way_writes_ascii_as_canonical_json_does():
+    text = "".join(map(chr, range(128)))
+    assert msgspec.json.encode({text: text, "a": 2**53 - 1}, order="sorted") == canonical({text: text, "a": 2**53 - 1})
