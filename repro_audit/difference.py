@@ -76,7 +76,11 @@ def differences(first: Archived, second: Archived) -> Difference:
         second_digest=other.result_digest,
         environment=environment_changes(one.environment, other.environment),
         settings=tuple(changes(_settings(one), _settings(other), _FREE_SETTINGS)),
-        subjects=tuple(changes(_subjects(one), _subjects(other), ())),
+        subjects=tuple(
+            # One that is not there in both has no bits that could depend on it.
+            msgspec.structs.replace(change, condition=None not in (change.first, change.second))
+            for change in changes(_subjects(one), _subjects(other), ())
+        ),
         cases=tuple(cases),
     )
 

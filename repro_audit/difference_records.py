@@ -84,5 +84,10 @@ class Difference(Record, frozen=True, kw_only=True):
 
     @property
     def conditions(self) -> tuple[Changed, ...]:
-        """What differs and bits may depend on."""
+        """What differs and bits may depend on, in any case."""
         return tuple(one for one in (*self.environment, *self.settings, *self.subjects) if one.condition)
+
+    def conditions_of(self, case: CaseDifference) -> tuple[Changed, ...]:
+        """Those that the bits of one case may depend on: of the files its own alone."""
+        own = (f"workload {case.case.rpartition('/')[0]}", f"script {case.case}")
+        return tuple(one for one in self.conditions if one not in self.subjects or one.name in own)

@@ -72,7 +72,7 @@ def reproduction(difference: Difference, *, trusted: bool) -> Reproduction:
 
 
 def _judged(case: CaseDifference, difference: Difference) -> ReproducedCase:
-    outcome, reason = _outcome(case, conditions=len(difference.conditions))
+    outcome, reason = _outcome(case, conditions=len(difference.conditions_of(case)))
     return ReproducedCase(case=case.case, reproduced=outcome, reason=reason)
 
 

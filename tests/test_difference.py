@@ -108,6 +108,14 @@ def test_a_case_of_one_audit_alone_is_absent_in_the_other(two):
     assert all("the case is absent" in case.reason for case in absent)
 
 
+def test_a_workload_of_one_audit_alone_is_no_condition_of_the_others(tmp_path):
+    first, second = (archived(small_archive(tmp_path)) for _ in range(2))
+    fewer = msgspec.structs.replace(second.report, workloads=second.report.workloads[:1], cases=second.report.cases[:1])
+    found = differences(first, Archived(report=fewer, folder=second.folder))
+    assert [(one.name, one.second, one.condition) for one in found.subjects] == [("workload two", None, False)]
+    assert found.conditions == ()
+
+
 def test_facts_that_bits_may_depend_on_stand_apart_from_those_they_do_not(tmp_path):
     environment = evidence.load(small_archive(tmp_path)).environment
     changed = msgspec.structs.replace(

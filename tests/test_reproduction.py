@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from repro_audit.difference_records import Bits, CaseDifference, Changed, Difference
@@ -11,7 +12,7 @@ def case(first="PASS", second="PASS", bits=Bits.EQUAL, **fields):
     return CaseDifference(case="mlp/cpu", first_verdict=first, second_verdict=second, bits=bits, **fields)
 
 
-def judged(*cases, environment=(), trusted=True):
+def judged(*cases, environment=(), subjects=(), trusted=True):
     difference = Difference(
         first="a",
         second="b",
@@ -19,7 +20,7 @@ def judged(*cases, environment=(), trusted=True):
         second_digest="",
         environment=environment,
         settings=(),
-        subjects=(),
+        subjects=subjects,
         cases=cases,
     )
     return reproduction(difference, trusted=trusted)
@@ -69,6 +70,19 @@ def test_a_finding_outranks_what_is_open_and_that_outranks_what_is_reproduced():
     assert judged(equal, absent).exit_code == 3
     assert judged(equal, case("FAIL", "FAIL", NOT)).exit_code == 0
     assert judged().exit_code == 5
+
+
+@pytest.mark.parametrize("subject", ["workload mlp", "script train.py"])
+def test_a_changed_file_excuses_its_own_case_and_no_other(subject):
+    changed = Changed(name=subject, first="sha256:0", second="sha256:1", condition=True)
+    cases = [
+        msgspec.structs.replace(case(bits=Bits.DIFFER), case=name)
+        for name in ("mlp/cpu", "mlp-wide/cpu", "train.py", "other/train.py")
+    ]
+    found = judged(*cases, subjects=(changed,))
+    excused = {one.case for one in found.cases if one.reproduced is Reproduced.OTHER_CONDITIONS}
+    assert excused == ({"mlp/cpu"} if subject == "workload mlp" else {"train.py"})
+    assert found.exit_code == 1
 
 
 def test_an_audit_that_cannot_be_trusted_reproduces_nothing():

@@ -6,12 +6,13 @@ from repro_audit.report.plain import printable
 from repro_audit.report.sections import Document, Section
 from repro_audit.reproduction import Reproduction
 
-_WORDS = {
+WORDS = {
     ExitCode.VERIFIED: "REPRODUCED",
     ExitCode.FINDING: "NOT REPRODUCED",
     ExitCode.INCOMPLETE: "INCONCLUSIVE",
     ExitCode.NOTHING: "NOTHING TO COMPARE",
 }
+"""The whole in a word, by exit code."""
 
 
 def reproduction_document(found: Reproduction) -> Document:
@@ -19,7 +20,7 @@ def reproduction_document(found: Reproduction) -> Document:
     difference = found.difference
     return Document(
         title="An archived audit, made again",
-        verdict=_WORDS[ExitCode(found.exit_code)],
+        verdict=WORDS[ExitCode(found.exit_code)],
         statement=found.statement,
         facts=(
             ("archived", printable(difference.first)),

@@ -6,8 +6,9 @@ import pytest
 
 from repro_audit.finish import finish
 from repro_audit.records import Configuration, Waiver
-from repro_audit.report.document import document_of
-from repro_audit.report.html import html_of
+from repro_audit.report.document import VERDICT_WORDS, document_of
+from repro_audit.report.html import TEMPLATES, html_of
+from repro_audit.report.reproduction_document import WORDS as REPRODUCTION_WORDS
 from tests import sample_reports, sample_scripts, sample_variations
 from tests.sample_reports import completed_case, refused_case
 from tests.sample_scripts import loss, observation, recorded
@@ -116,3 +117,10 @@ def test_the_runs_of_a_script_are_drawn_from_its_recordings(tmp_path):
     assert "loss of 2 repeats over 2 steps" in page
     assert html_of(document_of(report)).count("<svg") == 0
     assert html_of(document_of(report, tmp_path / "elsewhere")).count("<svg") == 0
+
+
+def test_every_verdict_in_a_word_has_its_colour():
+    style = (TEMPLATES / "document.html.j2").read_text()
+    words = [*VERDICT_WORDS.values(), "INVENTORY", "SAME", "DIFFERENT", *REPRODUCTION_WORDS.values()]
+    for word in words:
+        assert re.search(rf"\.{word.split()[0].lower()}\b[^}}]*--tone", style), word
