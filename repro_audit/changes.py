@@ -9,6 +9,7 @@ from repro_audit.flattened import flattened
 from repro_audit.records import Environment
 
 _FREE = (
+    "absent_devices",
     "git",
     "python.executable",
     "python.compiler",
