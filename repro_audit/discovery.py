@@ -164,7 +164,7 @@ def _discover_module(item: str) -> Sequence[WorkloadSource]:
     """A class or function of a module: ``module:Class``, ``module:Class-variant`` or ``module:function``."""
     module, _, rest = item.partition(":")
     class_name, _, variant = rest.partition("-")
-    sources = sources_of_object(module, class_name, find_module(module), importable=True)
+    sources = sources_of_object(module, class_name, find_module(module))
     chosen = [source for source in sources if source.variant == variant] if variant else sources
     if not chosen:
         variants = [source.variant for source in sources if source.variant is not None]
@@ -173,12 +173,11 @@ def _discover_module(item: str) -> Sequence[WorkloadSource]:
     return chosen
 
 
-def sources_of_object(module: str, name: str, path: Path, *, importable: bool) -> tuple[WorkloadSource, ...]:
+def sources_of_object(module: str, name: str, path: Path) -> tuple[WorkloadSource, ...]:
     """A class or a function of a module, as workloads.
 
     Args:
-        path: The file of the module.
-        importable: Whether the module is found by its name in a fresh interpreter; else its file is loaded.
+        path: The file of the module, which is loaded by itself where the module is not found by its name.
 
     Raises:
         WorkloadError: The file defines neither of that name, or what it defines is no workload.
@@ -192,10 +191,17 @@ def sources_of_object(module: str, name: str, path: Path, *, importable: bool) -
         declaration,
         name=f"{module}:{name}",
         summary=declaration.class_summary or declaration.summary,
-        module=module if importable else None,
+        module=module if _finds(module, path) else None,
         class_name=name,
     )
     return tuple(sources)
+
+
+def _finds(module: str, path: Path) -> bool:
+    try:
+        return find_module(module).resolve() == path.resolve()
+    except WorkloadError:
+        return False
 
 
 def _unique(sources: Sequence[WorkloadSource]) -> tuple[WorkloadSource, ...]:

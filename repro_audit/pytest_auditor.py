@@ -22,7 +22,6 @@ from repro_audit.interpreter import Interpreter
 from repro_audit.interpreter_pool import InterpreterPool
 from repro_audit.interpreters import interpreter_pair
 from repro_audit.launch import ProcessLauncher
-from repro_audit.modules import find_module
 from repro_audit.option_types import DEFAULT_ISOLATION, device, positive
 from repro_audit.plan import Zygote
 from repro_audit.records import AuditReport, Isolation, Settings, WorkloadSource
@@ -207,9 +206,4 @@ def _sources(subject: Subject) -> tuple[WorkloadSource, ...]:
         file = None
     if file is None:
         raise WorkloadError(f"{subject!r} has no source file; audit one that has")
-    path = Path(file).resolve()
-    try:
-        importable = find_module(module).resolve() == path
-    except WorkloadError:
-        importable = False
-    return sources_of_object(module, name, path, importable=importable)
+    return sources_of_object(module, name, Path(file))

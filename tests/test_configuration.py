@@ -308,8 +308,6 @@ class Workload:
 def test_an_accepted_finding_is_waived_in_table_and_evidence_and_fails_no_audit(folder, capsys):
     write(folder, REFUSED, "putting.py")
     arguments = ["run", "--workloads", "putting.py", "--device", "cpu", "--quick"]
-    assert cli.main(arguments) == 1
-    capsys.readouterr()
     write(folder, TABLE + WAIVER.format(until="2999-01-01").replace('"put"', '"putting"').replace("cuda:*", "cpu"))
     assert cli.main([*arguments, "--format", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
@@ -317,9 +315,9 @@ def test_an_accepted_finding_is_waived_in_table_and_evidence_and_fails_no_audit(
     assert data["cases"][0]["verdict"] == "REFUSED"
     assert data["cases"][0]["waivers"][0]["who"] == "Ada Lovelace"
     assert data["summary"]["counts"]["PASS"] == 0
-    assert cli.main(arguments) == 0
+    [archive] = (folder / "reports").iterdir()
+    assert cli.main(["show", str(archive)]) == 0
     assert "WAIVED" in capsys.readouterr().out
-    [*_, archive] = sorted((folder / "reports").iterdir())
     assert cli.main(["verify", str(archive)]) == 0
     write(folder, TABLE + WAIVER.format(until="2020-01-01").replace('"put"', '"putting"').replace("cuda:*", "cpu"))
     assert cli.main(arguments) == 1

@@ -78,7 +78,7 @@ def test_hostile_evidence_is_refused_in_bounded_time_and_memory(kind, good, tmp_
     folder.mkdir()
     (folder / FILE_NAME).write_bytes(HOSTILE[kind])
     (folder / SUMS).write_text("")
-    names = ["show", "verify"] if len(HOSTILE[kind]) > 1 << 20 else list(COMMANDS)
+    names = list(COMMANDS) if kind in ("billion laughs", "a tag that runs code") else ["show", "verify"]
     for name in names:
         ended = run([word.format(hostile=folder, good=good) for word in COMMANDS[name]], tmp_path)
         assert ended.returncode == (1 if name in ("verify", "reproduce") else 2), (name, ended.stderr)

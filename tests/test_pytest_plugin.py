@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from repro_audit import cli
 from repro_audit.errors import WorkloadError
 from repro_audit.pytest_auditor import _sources
 from repro_audit.verification import verify_archive
@@ -166,6 +167,19 @@ def test_options_outrank_the_test_and_the_archive_is_verified(tmp_path):
     verified = verify_archive(archive, None)
     assert verified.faults == ()
     assert (verified.report.settings.repeats, verified.report.settings.devices) == (3, ("cpu",))
+
+
+def test_what_a_test_audited_can_be_made_again(finished, tmp_path, monkeypatch, capsys):
+    folder, _, _ = finished
+    (tmp_path / "test_one.py").write_text(
+        "def train():\n    return 1.0\n\n\ndef test_one(repro_audit):\n    repro_audit(train, steps=1)\n"
+    )
+    ended = session(tmp_path, "--repro-audit-output", str(tmp_path / "evidence"), "--repro-audit-device", "cpu")
+    assert "1 passed" in ended.stdout, ended.stdout
+    [archive] = (tmp_path / "evidence").iterdir()
+    monkeypatch.chdir(folder)  # where no module of that name is found
+    assert cli.main(["reproduce", str(archive), "--output", str(tmp_path / "again"), "-q"]) == 0
+    assert "1 equal bits" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", [["--repro-audit-device", "gpu"], ["--repro-audit-repeats", "0"]])

@@ -17,7 +17,7 @@ from repro_audit.commands.run import audit_as
 from repro_audit.commands.script import prepared_runs, script_at
 from repro_audit.commands.verify import archive_folder, trusted, verified_lines
 from repro_audit.difference import Archived, differences
-from repro_audit.discovery import discover
+from repro_audit.discovery import discover, sources_of_object
 from repro_audit.errors import EvidenceError, UsageError
 from repro_audit.exit_codes import ExitCode
 from repro_audit.finish import finish
@@ -142,15 +142,20 @@ def _sources(old: tuple[WorkloadSource, ...], given: list[Path]) -> tuple[Worklo
     """The workloads of those names, in the files that are given or else in those that the archive names.
 
     Raises:
-        WorkloadError: One is not there any more.
+        UsageError: A file is not there any more.
+        WorkloadError: A workload is not there any more.
     """
-    paths: list[Path | str] = list(given)
-    if not given:
-        paths += dict.fromkeys(one.path for one in old if not one.bundled and one.module is None)
-        for path in paths:
-            if not Path(path).is_file():
-                raise UsageError(f"the workload {path} is not there any more; name where it lies now with --workloads")
-    return discover([one.name for one in old], paths)
+    objects = [one for one in old if ":" in one.name]
+    own = [] if given else [one for one in old if not one.bundled and one not in objects]
+    for path in dict.fromkeys(one.path for one in (*own, *objects)):
+        if not Path(path).is_file():
+            raise UsageError(f"the workload {path} is not there any more; name where it lies now with --workloads")
+    names = [one.name for one in old if one not in objects]
+    found = discover(names, given or list(dict.fromkeys(one.path for one in own))) if names else ()
+    for one in objects:
+        same = sources_of_object(one.name.partition(":")[0], one.class_name, Path(one.path))
+        found += tuple(source for source in same if source.name == one.name)
+    return found
 
 
 # ------------------------------------------------------------------------------------------- scripts, variations
