@@ -69,9 +69,13 @@ def test_states_that_part_are_named_by_step_and_leaf_though_losses_agree(two):
 
 
 def test_losses_that_part_are_shown_with_their_step(two):
-    case = difference(two(other_losses)).cases[0]
+    folders = two(other_losses)
+    case = difference(folders).cases[0]
     assert (case.divergence.kind.value, case.loss_step) == ("loss", 1)
     assert (case.first_loss.text, case.second_loss.text) == ("0", "0.5")
+    found = msgspec.structs.replace(difference(folders), cases=(case,))
+    lines = [line for section in difference_document(found).sections for part in section.parts for line in part.code]
+    assert "  apart by 0.5" in lines
 
 
 def test_bits_that_do_not_repeat_are_not_compared(two):

@@ -134,8 +134,11 @@ def _case_lines(case: CaseDifference) -> Iterator[str]:
 
 
 def _loss_lines(case: CaseDifference) -> Iterator[str]:
-    for words, loss in (("first: ", case.first_loss), ("second:", case.second_loss)):
-        yield f"  {words} {_loss(loss)}"
+    first, second = case.first_loss, case.second_loss
+    yield f"  first:  {_loss(first)}"
+    yield f"  second: {_loss(second)}"
+    if first is not None and second is not None and first.finite and second.finite:
+        yield f"  apart by {abs(float(first.text) - float(second.text)):.3g}"
 
 
 def _loss(loss: Loss | None) -> str:
