@@ -6,8 +6,6 @@ from repro_audit.records import Verdict
 from repro_audit.script_records import CauseKind, Finished
 from tests.scripting import audited, line_of
 
-pytestmark = pytest.mark.serial
-
 TRAIN = """
 import os, time, random, torch
 def train(data, seed_net=True):
@@ -190,7 +188,18 @@ def audit(pair, tmp_path):
     return lambda text, **fields: audited(pair, text, tmp_path, **fields)
 
 
-@pytest.mark.parametrize("name", [name for name in FAULTS if name != "hash_order"])
+RACING = ("race", "many_threads", "in_workers", "other_order")
+"""Faults that show where threads or processes meet, or wait for each other."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.serial] if name in RACING else [])
+        for name in FAULTS
+        if name != "hash_order"
+    ],
+)
 def test_a_fault_fails_with_its_cause_and_line(audit, name):
     text, kind, part = FAULTS[name]
     report = audit(text, repeats=4 if name == "race" else 1)  # a race can agree by luck
@@ -201,12 +210,14 @@ def test_a_fault_fails_with_its_cause_and_line(audit, name):
     assert report.causes[0].proof
 
 
+@pytest.mark.serial
 def test_another_order_of_the_same_data_is_said_to_be_that(audit):
     causes = audit(OTHER_ORDER).causes
     (order,) = (cause for cause in causes if cause.kind is CauseKind.DATA_ORDER)
     assert order.statement == "the same batches come in another order"
 
 
+@pytest.mark.serial
 def test_other_data_is_not_called_another_order(audit):
     kinds = {cause.kind for cause in audit(OWN_GENERATOR).causes}
     assert CauseKind.DATA in kinds
@@ -480,6 +491,7 @@ base.as_strided((SIZE, SIZE), (1, 1)).add_(0.0)  # here
 )
 
 
+@pytest.mark.serial
 def test_a_race_that_changed_nothing_is_told_and_gets_more_repeats(audit):
     report = audit(OVERLAP.replace("SIZE", "300"), repeats=None)
     assert report.verdict is Verdict.PASS
@@ -489,6 +501,7 @@ def test_a_race_that_changed_nothing_is_told_and_gets_more_repeats(audit):
     assert f":{line_of(OVERLAP, '# here')} writes to a view whose elements share memory" in note
 
 
+@pytest.mark.serial
 def test_what_one_thread_writes_is_no_race(audit):
     report = audit(OVERLAP.replace("SIZE", "100"), repeats=None)
     assert len(report.comparisons) == 5
@@ -502,6 +515,7 @@ def test_a_loss_that_is_no_number_by_itself_is_not_blamed_on_memory(audit):
     assert "also without strict mode's fill" in note
 
 
+@pytest.mark.serial
 def test_threads_of_the_script_are_told_and_get_more_repeats(audit):
     text = (
         SEEDED
@@ -514,6 +528,7 @@ def test_threads_of_the_script_are_told_and_get_more_repeats(audit):
     assert f"script.py:{line_of(text, 'thread.start()')}:" in note
 
 
+@pytest.mark.serial
 def test_a_loader_out_of_order_gets_more_repeats(audit):
     text = SEEDED + (
         "class Data(torch.utils.data.Dataset):\n    def __len__(self): return 8\n"
